@@ -1,0 +1,157 @@
+"""The tables of the store, and the additive migration that keeps old stores readable (SPEC 3.1, 3.2).
+
+There is no schema version: a table's columns are it. Statements elsewhere name their columns, so a column this code
+does not know is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_TEXT = "TEXT NOT NULL DEFAULT ''"
+_COUNT = "INTEGER NOT NULL DEFAULT 0"
+_BIG = "BIGINT NOT NULL DEFAULT 0"
+
+_METADATA: Mapping[str, str] = {
+    "title": _TEXT,
+    "topic": _TEXT,
+    "entity": _TEXT,
+    "geography": _TEXT,
+    "period": _TEXT,
+    "language": _TEXT,
+    # A row whose label was never written is treated as the most restricted one (SPEC 1.8, fail closed).
+    "sensitivity": "TEXT NOT NULL DEFAULT 'RESTRICTED'",
+}
+
+_CHUNK: Mapping[str, str] = {
+    "chunk_id": "TEXT NOT NULL",
+    "doc_id": "TEXT NOT NULL",
+    "seq": "INTEGER NOT NULL",
+    "text": "TEXT NOT NULL",
+    "source_locator": _TEXT,
+    "para_start": _COUNT,
+    "para_end": _COUNT,
+    **_METADATA,
+    "parent_id": _TEXT,
+    "heading": _TEXT,
+    "window_text": _TEXT,
+    "parent_locator": _TEXT,
+    "page_start": _COUNT,
+    "page_end": _COUNT,
+    "char_start": _COUNT,
+    "char_end": _COUNT,
+    "valid_as_of": _TEXT,
+}
+
+TABLES: Mapping[str, Mapping[str, str]] = {
+    "narrative_chunk": {
+        **_CHUNK,
+        "ingested_at": "TIMESTAMP",
+        "version": "INTEGER NOT NULL DEFAULT 1",
+        "active": "BOOLEAN NOT NULL DEFAULT TRUE",
+    },
+    # What the last run made of each document's current text, before it becomes a version.
+    "staged_chunk": dict(_CHUNK),
+    "staged_document": {
+        "doc_id": "TEXT NOT NULL",
+        "fingerprint": _TEXT,
+        "rows_digest": _TEXT,
+        "chunker": _TEXT,
+    },
+    # One row per document the store has ever seen.
+    "document": {
+        "doc_id": "TEXT NOT NULL",
+        "status": _TEXT,
+        "reason": _TEXT,
+        "retry": "BOOLEAN NOT NULL DEFAULT FALSE",
+        "content_hash": _TEXT,
+        "bytes": _BIG,
+        "suffix": _TEXT,
+        "markup": _TEXT,
+        "parser": _TEXT,
+        "extraction": _TEXT,
+        "encoding": _TEXT,
+        "encoding_found_by": _TEXT,
+        "pages": _COUNT,
+        "characters": _BIG,
+        "paragraphs": _COUNT,
+        "text_hash": _TEXT,
+        **_METADATA,
+        "valid_as_of": _TEXT,
+        "label_reason": _TEXT,
+        "policy_label": _TEXT,
+        "policy_reason": _TEXT,
+        "policy_hash": _TEXT,
+        "file_title": _TEXT,
+        "front_matter": _TEXT,
+        "problems": _TEXT,
+        "run_id": _TEXT,
+        "changed_at": "TIMESTAMP",
+    },
+    "document_text": {
+        "doc_id": "TEXT NOT NULL",
+        "text": "TEXT NOT NULL",
+        "page_starts": "INTEGER[]",
+    },
+    "label_history": {
+        "doc_id": "TEXT NOT NULL",
+        "old_label": _TEXT,
+        "new_label": _TEXT,
+        "reason": _TEXT,
+        "run_id": _TEXT,
+        "changed_at": "TIMESTAMP",
+    },
+    # Settings that must live as long as the store: the source root, the key of document references.
+    "store_setting": {"name": "TEXT NOT NULL", "value": "TEXT NOT NULL"},
+    # What found where, per document and version: the expensive part of the graph, kept between builds.
+    "graph_scan": {"doc_id": "TEXT NOT NULL", "version": _COUNT, "vocabulary": _TEXT},
+    "graph_mention": {
+        "doc_id": "TEXT NOT NULL",
+        "version": _COUNT,
+        "entity": "TEXT NOT NULL",
+        "chunk_id": _TEXT,
+        "source_locator": "TEXT NOT NULL",
+    },
+    "fact": {
+        "metric_code": _TEXT,
+        "entity": _TEXT,
+        "period_type": _TEXT,
+        "period": _TEXT,
+        "value": "DOUBLE",
+        "unit": _TEXT,
+        "source_doc_id": _TEXT,
+        "source_locator": _TEXT,
+    },
+    # The controlled graph. A node is keyed by (type, id), an edge by its ends and type (SPEC 5.2, 5.3).
+    "graph_node": {
+        "type": "TEXT NOT NULL",
+        "id": "TEXT NOT NULL",
+        "label": _TEXT,
+        "sensitivity": "TEXT NOT NULL DEFAULT 'INTERNAL'",
+        "source_doc_id": "TEXT NOT NULL",
+        "source_locator": "TEXT NOT NULL",
+    },
+    "graph_edge": {
+        "src_type": "TEXT NOT NULL",
+        "src": "TEXT NOT NULL",
+        "dst_type": "TEXT NOT NULL",
+        "dst": "TEXT NOT NULL",
+        "type": "TEXT NOT NULL",
+    },
+    "graph_evidence": {
+        "src_type": "TEXT NOT NULL",
+        "src": "TEXT NOT NULL",
+        "dst_type": "TEXT NOT NULL",
+        "dst": "TEXT NOT NULL",
+        "type": "TEXT NOT NULL",
+        "kind": _TEXT,
+        "source_doc_id": "TEXT NOT NULL",
+        "source_locator": "TEXT NOT NULL",
+        "chunk_id": _TEXT,
+        "version": _COUNT,
+    },
+}
+"""Every table: column name to type and constraints, in order."""
+
+CHUNK_COLUMNS: tuple[str, ...] = tuple(_CHUNK)
+"""Columns that a staged chunk and a stored chunk share."""
