@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import duckdb
+
+from .database import transaction
+
 _TEXT = "TEXT NOT NULL DEFAULT ''"
 _COUNT = "INTEGER NOT NULL DEFAULT 0"
 _BIG = "BIGINT NOT NULL DEFAULT 0"
@@ -84,6 +88,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "policy_hash": _TEXT,
         "file_title": _TEXT,
         "front_matter": _TEXT,
+        "front_matter_problem": _TEXT,
         "problems": _TEXT,
         "run_id": _TEXT,
         "changed_at": "TIMESTAMP",
@@ -155,3 +160,52 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 
 CHUNK_COLUMNS: tuple[str, ...] = tuple(_CHUNK)
 """Columns that a staged chunk and a stored chunk share."""
+
+
+def pending_changes(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the statements that would bring the tables up to date; empty on a current schema. Reads only (SPEC 3.2)."""
+    have: dict[str, set[str]] = {}
+    for table, column in connection.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = current_database() "
+        "AND schema_name = 'main'"
+    ).fetchall():
+        have.setdefault(table, set()).add(column.lower())
+    statements = []
+    for table, columns in TABLES.items():
+        if table not in have:
+            definition = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+            statements.append(f"CREATE TABLE {table} ({definition})")
+            continue
+        missing = [name for name in columns if name not in have[table]]
+        if not missing:
+            continue
+        # DuckDB refuses to alter a table that an index depends on, so indexes go and come back.
+        indexes = connection.execute(
+            "SELECT index_name, sql FROM duckdb_indexes() WHERE database_name = current_database() "
+            "AND schema_name = 'main' AND table_name = ? ORDER BY index_name",
+            [table],
+        ).fetchall()
+        statements += [f'DROP INDEX "{name}"' for name, _ in indexes]
+        statements += [f"ALTER TABLE {table} ADD COLUMN {name} {_addable(columns[name])}" for name in missing]
+        statements += [sql for _, sql in indexes]
+    return statements
+
+
+def _addable(kind: str) -> str:
+    """A column added to a table with rows needs a default wherever it must not be null."""
+    if "NOT NULL" in kind and "DEFAULT" not in kind:
+        return f"{kind} DEFAULT {'0' if kind.startswith('INTEGER') else chr(39) * 2}"
+    return kind
+
+
+def migrate(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Create and extend tables, additively, in one transaction; return the statements run (SPEC 3.2).
+
+    Nothing is dropped, rebuilt or retyped. A current schema is not written to.
+    """
+    statements = pending_changes(connection)
+    if statements:
+        with transaction(connection):
+            for statement in statements:
+                connection.execute(statement)
+    return statements

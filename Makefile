@@ -1,0 +1,55 @@
+# Everything a person does with this project. `make help` lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# make run SOURCE=/your/folder STORE=/your/store.duckdb PROFILE=/your/profile.toml FACTS=/your/facts CHUNKER=parent_child
+export RAGSPINE_SOURCE := $(or $(SOURCE),$(RAGSPINE_SOURCE))
+export RAGSPINE_STORE := $(or $(STORE),$(RAGSPINE_STORE))
+export RAGSPINE_PROFILE := $(or $(PROFILE),$(RAGSPINE_PROFILE))
+export RAGSPINE_FACTS := $(or $(FACTS),$(RAGSPINE_FACTS))
+export RAGSPINE_CHUNKER := $(or $(CHUNKER),$(RAGSPINE_CHUNKER))
+export RAGSPINE_RELATION_EXTRACTOR := $(or $(EXTRACTOR),$(RAGSPINE_RELATION_EXTRACTOR))
+export RAGSPINE_ALLOW_MASS_REMOVAL := $(or $(ALLOW_MASS_REMOVAL),$(RAGSPINE_ALLOW_MASS_REMOVAL))
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help run check ui test lint bench lock clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+$(READY): requirements/constraints.txt pyproject.toml
+	@echo "Setting up $(VENV) (about a minute, once)..."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/constraints.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $(READY)
+
+run: $(READY) ## bring everything up to date with the source folder and prove the promises
+	@$(BIN)/python -m ragspine_assets.defs.launch refresh
+
+check: $(READY) ## prove the promises on what is stored; exit 1 when one is broken
+	@$(BIN)/python -m ragspine_assets.defs.launch checks
+
+ui: $(READY) ## open Dagster on this machine only (it has no login)
+	@echo "Dagster: http://127.0.0.1:$(or $(PORT),3000) (Ctrl-C ends it)"
+	@$(BIN)/dagster dev --host 127.0.0.1 --port $(or $(PORT),3000)
+
+test: lint ## lint, types, import contracts and all tests
+	@$(BIN)/python -m pytest
+
+lint: $(READY) ## lint, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/basedpyright
+	@$(BIN)/lint-imports
+
+bench: $(READY) ## measure, with the peers side by side
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
+	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+clean: ## remove what setting up and testing left
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

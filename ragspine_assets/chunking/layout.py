@@ -1,0 +1,139 @@
+"""Sections: a heading starts one, and no chunk crosses into the next (SPEC 2.5).
+
+In Markdown a heading is what CommonMark calls one; in plain text it is what looks like one. The presets for laws,
+questions and books look for marks of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ragspine_assets.chunking.chunk import DocumentMeta
+from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText
+from ragspine_assets.chunking.default import gather_paragraphs
+from ragspine_assets.chunking.markdown import line_is_in, markdown_headings, opaque_lines
+from ragspine_assets.documents.normalise import CanonicalText
+
+_HEADING_CHARS = 2_000
+
+# The patterns are tried at the start of each paragraph of the canonical text.
+_BLANKS = r"[^\S\n]*"
+_HAN = "〇零一二三四五六七八九十百千万萬两兩"
+_ORDINAL = rf"第{_BLANKS}(?:[0-9０-９]+|[{_HAN}]+){_BLANKS}"
+_ROMAN = "(?=[IVXLCDM])M*(?:CM|CD|D?C*)(?:XC|XL|L?X*)(?:IX|IV|V?I*)"
+_ATX = rf"\#{{1,6}}(?:[^\S\n]{_BLANKS}\S|(?=\n|\Z))"
+_CHAPTER = rf"{_ORDINAL}[章节節篇部回讲講]"
+# Behind a full stop a digit or a Latin letter goes on with the same number or name: 3.14, 1.a, I.e.
+_NUMBERED = (
+    rf"(?:[0-9０-９]+(?:[.．][0-9０-９]+)*|[{_HAN}]+|{_ROMAN}|{_ROMAN.lower()})"
+    rf"(?:[.．](?![0-9A-Za-z０-９])|[、)）])(?={_BLANKS}\S)"
+)
+_SHORT_LINE = r"[^\n。！？；…，、：.!?;,:]{1,30}(?=\n|\Z)"
+_CLAUSE = (
+    rf"{_ORDINAL}[条條款项項]"
+    rf"|(?i:Article|Art\.|Articolo){_BLANKS}[0-9]"
+    rf"|(?i:Article|Articolo){_BLANKS}{_ROMAN}\b"
+    rf"|§{{1,2}}{_BLANKS}[0-9]"
+)
+_CHAPTER_IN_WORDS = rf"(?i:Chapter|Capitolo){_BLANKS}(?:[0-9]+|{_ROMAN})\b"
+_QUESTION = (
+    rf"(?:[Qq][0-9]*|[问問][0-9０-９{_HAN}]*){_BLANKS}[:：、.)）]"
+    r"|[^\n]*[?？؟][\"'”’」』)）*]*(?=\n|\Z)"
+)
+# In a Markdown text a mark may stand in a heading or be emphasised.
+_ADORNED = rf"(?:\#{{1,6}}[^\S\n]{_BLANKS})?[*_]{{0,3}}"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutAwareChunker(CutChunker):
+    """Cuts at headings first, then each section by the built-in rule (SPEC 2.5)."""
+
+    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ATX}|{_CHAPTER}|{_NUMBERED}|{_SHORT_LINE}")
+    """What a heading looks like in plain text."""
+    marks_in_markdown: ClassVar[bool] = False
+    """Whether Markdown text is searched for `marks` too, outside of code."""
+    markdown_headings: ClassVar[bool] = True
+    """Whether a CommonMark heading starts a section."""
+
+    def cuts(self, source: SourceText, meta: DocumentMeta, max_chars: int, overlap_chars: int) -> Cuts:
+        """Return where to cut, see `CutChunker.cuts`."""
+        cuts = Cuts()
+        document = source.canonical
+        for number, (first, behind, heading) in enumerate(self.sections(source, meta)):
+            gather_paragraphs(document, first, behind, max_chars, overlap_chars, cuts)
+            added = len(cuts.starts) - len(cuts.sections)
+            cuts.sections.extend([number] * added)
+            cuts.headings.extend([heading] * added)
+        return cuts
+
+    def sections(self, source: SourceText, meta: DocumentMeta) -> list[tuple[int, int, str]]:
+        """Return the sections as ``(first paragraph, paragraph behind the last, heading)``, indices from 0.
+
+        A heading of more than 2,000 code points is shortened, with an ellipsis: every chunk of its section repeats it.
+        """
+        document = source.canonical
+        headings = self._headings(source, meta)
+        begins = headings if headings[:1] == [0] else [0, *headings]
+        behind = [*begins[1:], len(document.starts)]
+        titled = set(headings)
+        return [
+            (first, last, _heading(document, first) if first in titled else "")
+            for first, last in zip(begins, behind, strict=True)
+            if first < last
+        ]
+
+    def _headings(self, source: SourceText, meta: DocumentMeta) -> list[int]:
+        document = source.canonical
+        if meta.markup != "markdown":
+            return self._marked(document)
+        found: set[int] = set()
+        if self.markdown_headings:
+            # A heading may begin on a line that is blank here but not in Markdown, such as one of zero-width characters.
+            found.update(bisect_left(document.lines, line) for line in markdown_headings(source.normalised))
+            found.discard(len(document.lines))
+        if self.marks_in_markdown:
+            marked = self._marked(document)
+            opaque = opaque_lines(source.normalised) if marked else []
+            found.update(i for i in marked if not line_is_in(opaque, document.lines[i]))
+        return sorted(found)
+
+    def _marked(self, document: CanonicalText) -> list[int]:
+        match = self.marks.match
+        text = document.text
+        return [i for i, start in enumerate(document.starts) if match(text, start)]
+
+
+@dataclass(frozen=True, slots=True)
+class LawsChunker(LayoutAwareChunker):
+    """Sections are articles and clauses, and the chapters and headings above them (SPEC 2.5)."""
+
+    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CLAUSE})|{_ATX}")
+    marks_in_markdown: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True)
+class QaChunker(LayoutAwareChunker):
+    """Sections are questions, each with its answer (SPEC 2.5)."""
+
+    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_QUESTION})")
+    marks_in_markdown: ClassVar[bool] = True
+    markdown_headings: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class BookChunker(LayoutAwareChunker):
+    """Sections are chapters: only chapter marks start one (SPEC 2.5)."""
+
+    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CHAPTER_IN_WORDS})")
+    marks_in_markdown: ClassVar[bool] = True
+    markdown_headings: ClassVar[bool] = False
+
+
+def _heading(document: CanonicalText, paragraph: int) -> str:
+    start, end = document.starts[paragraph], document.ends[paragraph]
+    if end - start <= _HEADING_CHARS:
+        return document.text[start:end]
+    return document.text[start : start + _HEADING_CHARS - 1] + "…"

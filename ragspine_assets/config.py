@@ -1,0 +1,99 @@
+"""Every setting of the service, its default and its environment name, in one place (SPEC 6.2, 7)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TypeVar
+
+from .store import suggested_store
+
+DEFAULT_SOURCE = "data/raw"
+DEFAULT_STORE = "data/ragspine.duckdb"
+DEFAULT_PROFILE = "data/profile.toml"
+DEFAULT_FACTS = "data/facts"
+
+
+T = TypeVar("T")
+
+
+def _setting(default: T, meaning: str) -> T:
+    return field(default=default, metadata={"meaning": meaning})
+
+
+@dataclass(frozen=True)
+class ServiceConfig:
+    """The settings of one service; each field is read from ``RAGSPINE_`` and its name in capitals.
+
+    A source folder other than the demo's gets a store of its own, and neither the demo's profile nor its facts, unless
+    they are named.
+    """
+
+    source: str = _setting(DEFAULT_SOURCE, "Folder with the documents.")
+    store: str = _setting(DEFAULT_STORE, "The chunk store, one DuckDB file.")
+    profile: str = _setting(DEFAULT_PROFILE, "Domain profile, TOML; empty for none.")
+    facts: str = _setting(DEFAULT_FACTS, "Folder or file of facts, CSV or Parquet; empty for none.")
+    snapshots: str = _setting("data/snapshots", "Folder of published snapshots.")
+    chunker: str = _setting("none", "How documents are cut, as `make_chunker` reads it.")
+    max_chars: int = _setting(480, "Longest chunk, in code points.")
+    overlap_chars: int = _setting(80, "How much of a chunk may be carried into the next, in code points.")
+    relation_extractor: str = _setting("none", "Which relations are taken from the text.")
+    llm_model: str = _setting("", "Model that `llm` extraction asks.")
+    llm_base_url: str = _setting("", "Endpoint of that model, where it is not the provider's own.")
+    workers: int = _setting(0, "Parser processes; 0 is one per processor, at most four.")
+    time_limit_s: float = _setting(60.0, "Seconds that parsing one file may take.")
+    max_file_bytes: int = _setting(100 * 1024 * 1024, "Largest file that is parsed, in bytes.")
+    wait_s: float = _setting(30.0, "Seconds to wait while another process holds the store.")
+    allow_mass_removal: bool = _setting(False, "Go on although more than half of the documents are gone.")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceConfig:
+        """Read the settings from the environment; what is not set keeps its default.
+
+        Raises:
+            ValueError: a variable does not hold a value of its type; the message names it.
+        """
+        environment = os.environ if environment is None else environment
+        given: dict[str, str | int | float | bool] = {}
+        for setting in fields(cls):
+            name = environment_name(setting.name)
+            if environment.get(name, "").strip():
+                given[setting.name] = _parse(name, environment[name].strip(), setting.default)
+        source = str(given.get("source", DEFAULT_SOURCE))
+        if os.path.realpath(source) != os.path.realpath(DEFAULT_SOURCE):
+            given = {"store": suggested_store(source), "profile": "", "facts": "", **given}
+        return cls(**given)  # pyright: ignore[reportArgumentType]
+
+    @staticmethod
+    def describe() -> list[tuple[str, str, str]]:
+        """Return environment name, default and meaning of every setting, for documentation."""
+        return [
+            (environment_name(setting.name), str(setting.default), str(setting.metadata["meaning"]))
+            for setting in fields(ServiceConfig)
+        ]
+
+    def missing_profile(self) -> bool:
+        """Whether a profile is named that does not exist."""
+        return bool(self.profile) and not Path(self.profile).is_file()
+
+
+def environment_name(setting: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"RAGSPINE_{setting.upper()}"
+
+
+def _parse(name: str, value: str, default: object) -> str | int | float | bool:
+    if isinstance(default, bool):
+        if value.casefold() in {"1", "true", "yes", "on"}:
+            return True
+        if value.casefold() in {"0", "false", "no", "off"}:
+            return False
+        raise ValueError(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
+    if isinstance(default, (int, float)):
+        try:
+            return type(default)(value)
+        except ValueError:
+            raise ValueError(f"{name} must be a number like {default}; it is {value!r}.") from None
+    return value

@@ -1,0 +1,5 @@
+"""The code location that Dagster loads."""
+
+from .defs import build_defs
+
+defs = build_defs()

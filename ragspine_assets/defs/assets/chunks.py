@@ -1,0 +1,52 @@
+"""The asset `chunks`: the text of every document, cut into citable pieces."""
+
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult, MetadataValue, asset
+
+from ...store import stage_chunks
+from ...store.overview import staged_overview
+from ..boundary import step_boundary
+from ..plots import histogram
+from ..resources import ChunkerResource, StoreResource
+from ..tables import bullets, column_schema, seconds, table
+from .raw_documents import raw_documents
+
+
+@asset(
+    deps=[raw_documents],
+    group_name="ingest",
+    kinds={"python", "duckdb"},
+    owners=["team:data-engineering"],
+    code_version="1",
+    description=(
+        "The text of every document, cut into chunks that quote it exactly and say which paragraphs and pages they come "
+        "from. Staged beside the store's versions; only documents whose text, metadata, label or chunker changed are "
+        "cut again."
+    ),
+)
+def chunks(context: AssetExecutionContext, store: StoreResource, chunker: ChunkerResource) -> MaterializeResult:
+    """Cut every document whose chunks are out of date (SPEC 2)."""
+    with step_boundary("chunks"), store.open() as chunk_store:
+        report = stage_chunks(
+            chunk_store,
+            chunker.make(),
+            max_chars=chunker.max_chars,
+            overlap_chars=chunker.overlap_chars,
+            progress=context.log.info,
+        )
+        overview = staged_overview(chunk_store, report.failed)
+    return MaterializeResult(
+        data_version=DataVersion(overview.digest),
+        metadata={
+            "dagster/row_count": overview.chunks,
+            "dagster/column_schema": column_schema("staged_chunk"),
+            "chunker": report.chunker,
+            **{f"documents {outcome}": report.outcomes[outcome] for outcome in
+               ("new", "changed", "unchanged", "removed", "failed")},
+            "chunk lengths": histogram(
+                overview.length_edges, overview.length_counts, "Chunks by length", "code points"
+            ),
+            "largest documents": table(overview.largest, ("document", "chunks", "characters", "pages")),
+            "could not be cut": MetadataValue.md(bullets(overview.failed, "Nothing.")),
+            "seconds": seconds(report.seconds),
+        },
+    )  # fmt: skip

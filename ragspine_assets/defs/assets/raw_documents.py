@@ -1,0 +1,70 @@
+"""The asset `raw_documents`: every file of the source folder, its text, its metadata and its label."""
+
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult, MetadataValue, asset
+
+from ...graph import withdraw_documents
+from ...store import sync_documents
+from ...store.overview import document_overview
+from ..boundary import step_boundary
+from ..plots import LABEL_COLOURS, stacked_bars
+from ..resources import ProfileResource, SourceResource, StoreResource
+from ..runs import close_dead_runs
+from ..tables import bullets, column_schema, seconds, table
+
+_CHANGES = ("document", "what", "why")
+
+
+@asset(
+    group_name="ingest",
+    kinds={"python", "duckdb"},
+    owners=["team:data-engineering"],
+    code_version="1",
+    description=(
+        "Every file of the source folder with its text, metadata and sensitivity label. Files are decoded or parsed in "
+        "processes of their own; a file that cannot be read is `failed` with a reason and keeps its last good version. "
+        "Only new and changed files are parsed."
+    ),
+)
+def raw_documents(
+    context: AssetExecutionContext, source: SourceResource, store: StoreResource, profile: ProfileResource
+) -> MaterializeResult:
+    """Bring the documents of the store up to date with the source folder (SPEC 1)."""
+    close_dead_runs(context.instance, own=context.run_id)
+    with step_boundary("raw_documents"):
+        chunk_store = store.open()
+        with chunk_store:
+            report = sync_documents(
+                chunk_store,
+                source.path,
+                metadata=source.metadata_table(),
+                policy=profile.load().sensitivity,
+                limits=source.limits(),
+                workers=source.workers or None,
+                run_id=context.run_id,
+                allow_mass_removal=source.allow_mass_removal,
+                withdraw=withdraw_documents,
+                progress=context.log.info,
+            )
+            overview = document_overview(chunk_store)
+    changes = [{"document": c.reference, "what": c.what, "why": c.why} for c in report.changes]
+    return MaterializeResult(
+        data_version=DataVersion(overview.digest),
+        metadata={
+            "dagster/row_count": overview.documents,
+            "dagster/column_schema": column_schema("document"),
+            **{f"documents {outcome}": report.outcomes[outcome] for outcome in
+               ("new", "changed", "unchanged", "removed", "failed", "no_text")},
+            "labels raised": report.raised,
+            "labels lowered": report.lowered,
+            "changed documents": table(changes, _CHANGES),
+            "documents by status and label": stacked_bars(
+                overview.by_status, LABEL_COLOURS, "Documents by status and label"
+            ),
+            "to look at": MetadataValue.md(bullets(report.problems, "Nothing.")),
+            "passed over": MetadataValue.md(
+                bullets([f"{n} × {why}" for why, n in sorted(report.passed_over.items())], "Nothing.")
+            ),
+            "encodings": table(overview.encodings, ("encoding", "found by", "documents")),
+            "seconds": seconds(report.seconds),
+        },
+    )  # fmt: skip

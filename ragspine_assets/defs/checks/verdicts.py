@@ -1,0 +1,47 @@
+"""From an audit's result to a check's verdict, and checks that need nothing but the store."""
+
+from collections.abc import Callable
+
+from dagster import AssetCheckResult, AssetCheckSeverity, AssetChecksDefinition, AssetsDefinition, MetadataValue, asset_check
+
+from ...store.audit import AuditResult
+from ...store import ChunkStore
+from ..boundary import step_boundary
+from ..resources import StoreResource
+from ..tables import bullets
+
+
+def verdict(result: AuditResult) -> AssetCheckResult:
+    """Show an audit: counts and up to ten references, never text.
+
+    A broken invariant is an ERROR; warnings alone give a passed check of severity WARN that lists them.
+    """
+    metadata: dict[str, str | int | MetadataValue] = {"checked": result.checked, "violations": result.violations}
+    metadata |= result.counts
+    if result.examples:
+        metadata["first violations"] = MetadataValue.md(bullets(result.examples, ""))
+    if result.warnings:
+        metadata["warnings"] = len(result.warnings)
+        metadata["to look at"] = MetadataValue.md(bullets(result.warnings, "", limit=10))
+    description = result.message
+    if result.passed and result.warnings:
+        description += f" {len(result.warnings)} things to look at."
+    return AssetCheckResult(
+        passed=result.passed,
+        severity=AssetCheckSeverity.WARN if result.passed and result.warnings else AssetCheckSeverity.ERROR,
+        description=description,
+        metadata=metadata,
+    )
+
+
+def store_check(
+    asset: AssetsDefinition, name: str, audit: Callable[[ChunkStore], AuditResult], description: str
+) -> AssetChecksDefinition:
+    """Make a blocking check out of an audit that reads only the store."""
+
+    @asset_check(asset=asset, name=name, blocking=True, description=description)
+    def check(store: StoreResource) -> AssetCheckResult:
+        with step_boundary(name), store.open() as chunk_store:
+            return verdict(audit(chunk_store))
+
+    return check

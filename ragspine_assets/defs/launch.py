@@ -1,0 +1,109 @@
+"""Starting a job from a terminal or from CI, without a server (SPEC 6.4, 6.5).
+
+Belongs here: running one of the jobs in this process, with its history kept where the UI finds it, and saying in plain
+words what happened and what to do next.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
+
+from ..config import DEFAULT_STORE, ServiceConfig
+from .build import build_defs
+from .runs import PID_TAG, close_dead_runs
+
+_LOGGERS = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+_OUTCOMES = ("new", "changed", "unchanged", "removed", "failed", "no_text")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a job and return the exit code: 0 when it succeeded, 1 when it failed, 2 when a setting is wrong."""
+    parser = argparse.ArgumentParser(prog="python -m ragspine_assets.defs.launch", description=main.__doc__)
+    parser.add_argument("job", choices=["refresh", "checks"])
+    job = parser.parse_args(arguments).job
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    try:
+        config = ServiceConfig.from_environment()
+        job_def = build_defs(config).resolve_job_def(job)
+    except ValueError as error:
+        print(f"A setting is wrong: {error}", file=sys.stderr)
+        return 2
+    _keep_private(config)
+    with _instance() as instance:
+        for run_id in close_dead_runs(instance):
+            print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
+        result = job_def.execute_in_process(
+            instance=instance,
+            run_config=_LOGGERS,
+            tags={PID_TAG: str(os.getpid()), "ragspine/chunker": config.chunker,
+                  "ragspine/relation_extractor": config.relation_extractor},
+            raise_on_error=False,
+        )  # fmt: skip
+        _report(result, config, job)
+        return 0 if result.success else 1
+
+
+def _instance() -> DagsterInstance:
+    """Open the instance that ``dagster dev`` in this folder uses: DAGSTER_HOME, else ``dagster.yaml`` here."""
+    home = os.environ.get("DAGSTER_HOME")
+    if home or not Path("dagster.yaml").is_file():
+        return DagsterInstance.get() if home else DagsterInstance.ephemeral()
+    return DagsterInstance.from_config(os.getcwd())
+
+
+def _keep_private(config: ServiceConfig) -> None:
+    """The default store shares ``data`` with its source: nobody else on this machine may look into it."""
+    folder = Path(config.store).parent
+    if config.store == DEFAULT_STORE and folder.is_dir() and folder.stat().st_uid == os.getuid():
+        folder.chmod(0o700)
+
+
+def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> None:
+    broken = [e for e in result.get_asset_check_evaluations() if not e.passed]
+    if job == "refresh":
+        _say(result, "raw_documents", "Documents", [f"{n} {{documents {n}}}" for n in _OUTCOMES])
+        _say(result, "chunks", "Chunks", ["{dagster/row_count}", "cut from {documents new} new and {documents changed} changed documents"])
+        _say(result, "chunk_store", "Store", ["{chunks written} chunks written", "{documents new} first and {documents changed} further versions"])
+        _say(result, "relation_graph", "Graph", ["{nodes} nodes", "{dagster/row_count} edges", "{evidence} pieces of evidence"])
+    print(f"Checks     {len(result.get_asset_check_evaluations()) - len(broken)} hold, {len(broken)} are broken")
+    for evaluation in result.get_asset_check_evaluations():
+        if not evaluation.passed:
+            print(f"  BROKEN {evaluation.asset_key.to_user_string()}: {evaluation.check_name}. {evaluation.description}")
+        elif evaluation.severity.value == "WARN":
+            print(f"  look at {evaluation.check_name}: {evaluation.description}")
+    for event in result.filter_events(lambda event: event.is_step_failure):
+        failure = event.step_failure_data
+        reason = (failure.user_failure_data and failure.user_failure_data.description) or _first_line(failure.error)
+        if not (broken and "check" in str(reason).lower()):
+            print(f"  FAILED {event.step_key}: {reason}")
+    if result.success and job == "refresh":
+        print(f"\nEverything is in {config.store}. Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files.")
+    elif result.success:
+        print("\nEvery promise holds.")
+    else:
+        print("\nThe run failed. `make ui` shows it step by step.")
+
+
+def _first_line(error: object) -> str:
+    return str(getattr(error, "message", error)).strip().splitlines()[0]
+
+
+def _say(result: ExecuteInProcessResult, asset: str, title: str, parts: Sequence[str]) -> None:
+    """Print one line made from an asset's metadata; nothing if it was not materialised."""
+    for event in result.get_asset_materialization_events():
+        if event.asset_key != AssetKey(asset) or event.materialization is None:
+            continue
+        metadata = {key: value.value for key, value in event.materialization.metadata.items()}
+        line = ", ".join(parts)
+        for key, value in metadata.items():
+            line = line.replace("{" + key + "}", f"{value:,}" if isinstance(value, int) else str(value))
+        print(f"{title:<10} {line}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

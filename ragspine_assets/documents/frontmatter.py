@@ -1,0 +1,199 @@
+"""The front matter of a Markdown document: metadata, not text (SPEC 1.4, 1.7).
+
+A block is read as YAML events, never as Python objects: every scalar stays the text its author wrote (``1.10`` is no
+number, ``no`` no boolean), and a block that tries to be clever (anchors, deep nesting, two documents, a key twice) is
+one that cannot be parsed. What cannot be parsed makes the document RESTRICTED, so a problem is never silent and never
+quotes the document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import yaml
+
+from ragspine_assets.documents.normalise import BLANK
+from ragspine_assets.policy.folding import fold_text
+
+METADATA_KEYS: tuple[str, ...] = (
+    "title",
+    "topic",
+    "entity",
+    "geography",
+    "period",
+    "language",
+    "sensitivity",
+    "valid_as_of",
+)
+"""The metadata of a document, as named in front matter and in ``metadata.csv`` (SPEC 1.7)."""
+
+MAX_BLOCK_CHARS = 64 << 10
+"""The longest front matter that is read, code points."""
+
+_MAX_DEPTH = 16
+_OPENING = re.compile(r"---[ \t]*(?:\n|\Z)")
+_CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+# libyaml reads some thirty times as fast; without it the pure parser gives the same events.
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """A document's front matter, taken off its text.
+
+    Attributes:
+        block: the lines between the two marks; '' if there is no front matter.
+        values: metadata name to text, only names of `METADATA_KEYS` that stand in the block. A list is joined by
+            ``, ``, a null is ''. ``sensitivity`` is as written; reading it is the lattice's business.
+        body: the rest of the text, unchanged.
+        line_offset: number of lines taken off in front of the body.
+        problem: why the block cannot be parsed, '' if it can. Such a document is RESTRICTED.
+    """
+
+    block: str = ""
+    values: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    body: str = ""
+    line_offset: int = 0
+    problem: str = ""
+
+
+class _FaultyBlockError(Exception):
+    """A block that cannot be parsed; the message is the problem."""
+
+
+def split_front_matter(text: str) -> FrontMatter:
+    """Take the front matter off a Markdown text that has been normalised (SPEC 1.5, 1.7).
+
+    Front matter is a block between a first line ``---`` and a line ``---`` or ``...``. Keys are read without regard
+    to case, width, hyphens and spaces; unknown ones are ignored. After blank lines, or followed by one, the same
+    mark may as well be a thematic break: there the block counts if it gives a value to a known name, or names
+    ``sensitivity``, and is text otherwise. A block without an end is text too, unless it names ``sensitivity``: then it is a problem,
+    since a label that somebody wrote must not be lost.
+    """
+    start = len(text) - len(text.lstrip(BLANK))
+    start = text.rfind("\n", 0, start) + 1
+    opening = _OPENING.match(text, start)
+    if not opening:
+        return FrontMatter(body=text)
+    inside = opening.end()
+    limit = min(len(text), inside + MAX_BLOCK_CHARS)
+    closing = _CLOSING.search(text, inside, limit)
+    # A search that ends at the limit takes it for the end of a line.
+    if closing and closing.end() == limit < len(text) and text[limit] != "\n":
+        closing = None
+    names_label = _names_sensitivity(text[inside : closing.start() if closing else limit])
+    if closing is None:
+        problem = "the front matter has no end or is too long" if names_label else ""
+        return FrontMatter(body=text, problem=problem)
+    block = text[inside : closing.start()]
+    end = min(len(text), closing.end() + 1)
+    lines = text.count("\n", 0, end)
+    ambiguous = start > 0 or not block.split("\n", 1)[0].strip(BLANK)
+    try:
+        values = _values(block)
+    except _FaultyBlockError as faulty:
+        if ambiguous and not names_label:
+            return FrontMatter(body=text)
+        return FrontMatter(block=block, body=text[end:], line_offset=lines, problem=str(faulty))
+    if ambiguous and not values:
+        return FrontMatter(body=text)
+    return FrontMatter(block=block, values=MappingProxyType(values), body=text[end:], line_offset=lines)
+
+
+def _names_sensitivity(block: str) -> bool:
+    return any(":" in line and _key(line.split(":", 1)[0]) == "sensitivity" for line in _folded_lines(block))
+
+
+def _folded_lines(block: str) -> Iterator[str]:
+    """Yield the lines of a block folded, so that a full-width colon is a colon."""
+    return (fold_text(line) for line in block.split("\n"))
+
+
+def _key(raw: str) -> str:
+    return re.sub(r"[ _-]+", "_", fold_text(raw).strip("\"'? ")).strip("_")
+
+
+def _values(block: str) -> dict[str, str]:
+    """Return the metadata of a block; see `FrontMatter.values`."""
+    try:
+        return _mapping(_events(block))
+    except (yaml.YAMLError, ValueError, RecursionError, UnicodeError):
+        # A YAML error quotes the line it stumbled over.
+        message = "the front matter is no valid YAML"
+        raise _FaultyBlockError(message) from None
+
+
+def _events(block: str) -> Iterator[yaml.Event]:
+    depth = 0
+    documents = 0
+    for event in yaml.parse(block, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            message = "the front matter uses anchors or aliases"
+            raise _FaultyBlockError(message)
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if documents > 1 or depth > _MAX_DEPTH:
+            message = "the front matter is nested too deeply or holds several documents"
+            raise _FaultyBlockError(message)
+        if isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
+            yield event
+
+
+def _mapping(events: Iterator[yaml.Event]) -> dict[str, str]:
+    first = next(events, None)
+    if first is None or (isinstance(first, yaml.ScalarEvent) and not first.value and not first.style):
+        return {}
+    if not isinstance(first, yaml.MappingStartEvent):
+        message = "the front matter is no mapping of names to values"
+        raise _FaultyBlockError(message)
+    values: dict[str, str] = {}
+    seen: set[str] = set()
+    for key in events:
+        if isinstance(key, yaml.MappingEndEvent):
+            break
+        name = _key(key.value) if isinstance(key, yaml.ScalarEvent) else ""
+        if not isinstance(key, yaml.ScalarEvent):
+            _value(key, events)
+        # Unknown keys are compared as written: `tag` and `Tag` may be two.
+        identity = name if name in METADATA_KEYS or not isinstance(key, yaml.ScalarEvent) else f"={key.value}"
+        if identity in seen:
+            message = "the front matter has a key twice"
+            raise _FaultyBlockError(message)
+        if identity:
+            seen.add(identity)
+        value = _value(next(events), events)
+        if name in METADATA_KEYS:
+            if value is None:
+                message = f"the front matter's {name} is neither a text nor a list of texts"
+                raise _FaultyBlockError(message)
+            values[name] = value
+    for _ in events:  # what follows the mapping is parsed too, so that its faults are found
+        pass
+    return values
+
+
+def _value(event: yaml.Event, events: Iterator[yaml.Event]) -> str | None:
+    """Return the text of a value, None if it is neither a scalar nor a list of scalars; reads to its end."""
+    if isinstance(event, yaml.ScalarEvent):
+        return "" if not event.style and event.value in _NULLS else event.value.strip(BLANK)
+    flat = isinstance(event, yaml.SequenceStartEvent)
+    parts: list[str] = []
+    depth = 1
+    while depth:
+        inner = next(events)
+        if isinstance(inner, yaml.CollectionStartEvent):
+            depth += 1
+            flat = False
+        elif isinstance(inner, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(inner, yaml.ScalarEvent):
+            parts.append(_value(inner, events) or "")
+    return ", ".join(part for part in parts if part) if flat else None

@@ -1,0 +1,400 @@
+"""Worker processes that read documents and may be killed (SPEC 6.5).
+
+One thread drives one worker: it starts it, hands it a batch, listens, and kills it when it stays silent for too long.
+The worker announces each file before it touches it, so that a death is charged to one file; the rest of the batch goes
+to the next worker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+import pyarrow as pa
+
+from .extraction import ExtractionLimits
+from .worker import (
+    DEFAULT_PARSER,
+    FileReference,
+    batch_from_bytes,
+    failed_row,
+    read_frame,
+    rows_to_batch,
+    write_job,
+)
+
+
+class WorkerStartError(RuntimeError):
+    """Worker processes do not start, or die before they take a file: the machine is at fault, not a document."""
+
+
+class _WorkerDied(Exception):
+    """The worker is gone; ``how`` says it in a person's words."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+class _WorkerSilent(Exception):
+    """The worker said nothing within its time."""
+
+
+class _Closed(Exception):
+    """The pool was closed while a batch was in work."""
+
+
+class _SizedReference(FileReference, Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+_File = TypeVar("_File", bound=_SizedReference)
+
+_START_SECONDS = 60.0
+_START_ATTEMPTS = 2
+_MAIN = "import sys; from ragspine_assets.documents.worker import main; main(sys.argv[1:])"
+
+
+def batch_files(
+    files: Iterable[_File], *, max_files: int = 64, max_bytes: int = 8 * 2**20
+) -> Iterator[list[_File]]:
+    """Group files, in their order, into batches for ``ExtractionPool.run``.
+
+    Args:
+        files: references that know their ``size`` in bytes; consumed lazily.
+        max_files: files of one batch at most.
+        max_bytes: bytes of one batch at most; a larger file is a batch of its own.
+    """
+    batch: list[_File] = []
+    size = 0
+    for file in files:
+        if batch and (len(batch) >= max_files or size + file.size > max_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += file.size
+    if batch:
+        yield batch
+
+
+class _Worker:
+    """One worker process, as the thread that drives it sees it."""
+
+    def __init__(self, parser: str, memory_bytes: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _MAIN, str(os.getpid()), parser, str(memory_bytes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            # A Ctrl-C at the terminal is meant for the parent, which decides what becomes of its workers.
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._requests = self._process.stdin
+        self._answers = self._process.stdout
+        os.set_blocking(self._answers.fileno(), False)
+        self._readable = selectors.DefaultSelector()
+        self._readable.register(self._answers, selectors.EVENT_READ)
+
+    def send(self, root: str, files: Sequence[FileReference], limits: ExtractionLimits) -> None:
+        try:
+            write_job(self._requests, root, files, limits)
+        except (OSError, ValueError):
+            raise _WorkerDied(self._how_it_died()) from None
+
+    def receive(self, seconds: float) -> tuple[dict[str, object], bytes]:
+        """The next frame, which must be complete within ``seconds``."""
+        deadline = time.monotonic() + seconds
+
+        def exactly(size: int) -> bytes:
+            data = bytearray()
+            while len(data) < size:
+                if not self._readable.select(max(0.0, deadline - time.monotonic())):
+                    raise _WorkerSilent
+                part = os.read(self._answers.fileno(), min(size - len(data), 1 << 20))
+                if not part:
+                    raise _WorkerDied(self._how_it_died())
+                data += part
+            return bytes(data)
+
+        return read_frame(exactly)
+
+    def _how_it_died(self) -> str:
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "closed its output"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"was ended by {signal.Signals(-code).name}"
+            return f"was ended by signal {-code}"
+        return f"ended with exit code {code}"
+
+    def kill(self) -> None:
+        """End the process; may be called from any thread, more than once."""
+        self._process.kill()
+
+    def end(self) -> None:
+        """End the process and free what belongs to it; only for the thread that drives it."""
+        self._process.kill()
+        self._process.wait()
+        self._readable.close()
+        for pipe in (self._requests, self._answers):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+
+def _environment() -> dict[str, str]:
+    # A worker imports what its parent can import, and nothing from the folder it happens to be started in. One thread
+    # per worker: the pool is the parallelism, and native thread pools would count every processor of the machine.
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+        "PYTHONSAFEPATH": "1",
+        "RAYON_NUM_THREADS": "1",
+        "TOKIO_WORKER_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "2",
+    }
+
+
+class _BatchDone:
+    pass
+
+
+_Result = pa.RecordBatch | _BatchDone | BaseException
+
+
+class ExtractionPool:
+    """Reads documents in processes that can be killed; a context manager (SPEC 6.5).
+
+    A parser that hangs, crashes or eats memory costs the file in hand, which becomes ``failed`` with ``retry`` set, and
+    nothing else. Workers start when there is work for them and die with the pool and with this process, however that
+    ends.
+
+    Args:
+        root: the source root; nothing outside is read.
+        limits: what one file may cost.
+        workers: processes at most; by default the number of processors, four at most.
+        parser: the function that reads one file, as ``module:function``; importable in a fresh process.
+        grace_s: seconds behind ``limits.time_limit_s``, which parsers are asked to keep themselves, before a worker is
+            killed.
+        progress: called in the consumer's thread as ``progress(done_files, failed_files)`` after each record batch.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        limits: ExtractionLimits | None = None,
+        *,
+        workers: int | None = None,
+        parser: str = DEFAULT_PARSER,
+        grace_s: float = 5.0,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers}")
+        self._root = os.fspath(root)
+        self._limits = limits or ExtractionLimits()
+        self._workers = workers or min(os.cpu_count() or 1, 4)
+        self._parser = parser
+        self._patience = self._limits.time_limit_s + grace_s
+        self._progress = progress
+        self._batches: queue.SimpleQueue[Sequence[FileReference] | None] = queue.SimpleQueue()
+        # Bounded, so that a slow consumer slows the workers and not the machine.
+        self._results: queue.Queue[_Result] = queue.Queue(maxsize=self._workers + 1)
+        self._drivers: list[threading.Thread] = []
+        self._alive: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._closing = False
+
+    def __enter__(self) -> Self:
+        """Return the pool; processes start with the first batches."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill and reap every worker."""
+        self.close()
+
+    def close(self) -> None:
+        """Kill and reap every worker; what is in work is lost. May be called twice."""
+        with self._lock:
+            self._closing = True
+            for worker in self._alive:
+                worker.kill()
+        for _ in self._drivers:
+            self._batches.put(None)
+        for driver in self._drivers:
+            if driver is not threading.current_thread():
+                driver.join()
+        self._drivers.clear()
+
+    def run(self, batches: Iterable[Sequence[FileReference]]) -> Iterator[pa.RecordBatch]:
+        """Read batches of files and yield what they say, as it gets ready.
+
+        Every file gives exactly one row of ``EXTRACTED_SCHEMA``. The order of rows and their division into record
+        batches depend on timing; their content does not. ``batches`` is pulled lazily, at most one batch ahead of the
+        workers. An iterator that is not used up closes the pool.
+
+        Raises:
+            WorkerStartError: no worker can be started.
+            RuntimeError: the pool is closed.
+        """
+        if self._closing:
+            raise RuntimeError("this extraction pool is closed")
+        waiting = iter(batches)
+        in_flight = done = failed = 0
+        more = True
+        complete = False
+        try:
+            while True:
+                while more and in_flight <= self._workers:
+                    batch = next(waiting, None)
+                    if batch is None:
+                        more = False
+                    elif batch:
+                        self._submit(batch, in_flight)
+                        in_flight += 1
+                if not in_flight:
+                    break
+                result = self._results.get()
+                if isinstance(result, _BatchDone):
+                    in_flight -= 1
+                elif isinstance(result, BaseException):
+                    raise result
+                else:
+                    done += result.num_rows
+                    failed += result.column("status").to_pylist().count("failed")
+                    yield result
+                    if self._progress is not None:
+                        self._progress(done, failed)
+            complete = True
+        finally:
+            if not complete:
+                self.close()
+
+    def _submit(self, batch: Sequence[FileReference], in_flight: int) -> None:
+        if len(self._drivers) < self._workers and in_flight >= len(self._drivers):
+            driver = threading.Thread(target=self._drive, name="extraction", daemon=True)
+            self._drivers.append(driver)
+            driver.start()
+        self._batches.put(batch)
+
+    def _drive(self) -> None:
+        """Body of a driver thread: own one worker at a time until the pool closes.
+
+        The worker must be started by a thread that outlives it: on Linux a child is told of the death of the thread
+        that started it.
+        """
+        worker: _Worker | None = None
+        try:
+            while (batch := self._batches.get()) is not None and not self._closing:
+                worker = self._extract(batch, worker)
+                self._answer(_BatchDone())
+        except _Closed:
+            pass
+        except BaseException as problem:
+            with contextlib.suppress(_Closed):
+                self._answer(problem)
+        finally:
+            self._retire(worker)
+
+    def _answer(self, result: _Result) -> None:
+        while not self._closing:
+            with contextlib.suppress(queue.Full):
+                self._results.put(result, timeout=0.1)
+                return
+        raise _Closed
+
+    def _start(self) -> _Worker:
+        with self._lock:
+            if self._closing:
+                raise _Closed
+            try:
+                worker = _Worker(self._parser, self._limits.memory_bytes)
+            except OSError as problem:
+                raise WorkerStartError(f"a worker process cannot be started: {problem}") from problem
+            self._alive.add(worker)
+        try:
+            answer, _ = worker.receive(_START_SECONDS)
+        except _WorkerSilent:
+            self._retire(worker)
+            raise WorkerStartError(f"a worker process was not ready within {_START_SECONDS:g} s") from None
+        except _WorkerDied as death:
+            self._retire(worker)
+            raise _Closed if self._closing else WorkerStartError(f"a worker process {death.how} at its start") from None
+        if answer["event"] != "ready":
+            self._retire(worker)
+            raise WorkerStartError(f"a worker process cannot load its parser {self._parser!r}: {answer['reason']}")
+        return worker
+
+    def _retire(self, worker: _Worker | None) -> None:
+        if worker is not None:
+            with self._lock:
+                self._alive.discard(worker)
+            worker.end()
+
+    def _extract(self, batch: Sequence[FileReference], worker: _Worker | None) -> _Worker | None:
+        """Answer for every file of a batch, with as many workers as that takes; return the last one."""
+        waiting = list(batch)
+        innocent_deaths = 0
+        while True:
+            worker = worker or self._start()
+            answered: set[int] = set()
+            in_hand: int | None = None
+            try:
+                worker.send(self._root, waiting, self._limits)
+                while len(answered) < len(waiting):
+                    header, payload = worker.receive(self._patience)
+                    if header["event"] == "begin":
+                        in_hand = int(str(header["index"]))
+                    else:
+                        rows = batch_from_bytes(payload)
+                        # Rows come in the order of the files, each exactly once.
+                        answered.update(range(len(answered), len(answered) + rows.num_rows))
+                        in_hand = None
+                        self._answer(rows)
+            except (_WorkerDied, _WorkerSilent) as problem:
+                self._retire(worker)
+                worker = None
+                if self._closing:
+                    raise _Closed from None
+                if in_hand is None:
+                    innocent_deaths += 1
+                    if innocent_deaths >= _START_ATTEMPTS:
+                        raise WorkerStartError(
+                            f"worker processes die before they take a file (the last one {_how(problem)})"
+                        ) from None
+                else:
+                    innocent_deaths = 0
+                    self._answer(rows_to_batch([failed_row(waiting[in_hand], self._verdict(problem), retry=True)]))
+                    answered.add(in_hand)
+            waiting = [file for index, file in enumerate(waiting) if index not in answered]
+            if not waiting:
+                return worker
+
+    def _verdict(self, problem: _WorkerDied | _WorkerSilent) -> str:
+        if isinstance(problem, _WorkerSilent):
+            return f"its parser did not end within the time limit of {self._limits.time_limit_s:g} s and was stopped"
+        memory = self._limits.memory_bytes / 2**20
+        return (
+            f"its parser crashed (its process {problem.how}): "
+            f"the file may be damaged, or need more than the {memory:,.0f} MiB it may use"
+        )
+
+
+def _how(problem: _WorkerDied | _WorkerSilent) -> str:
+    return problem.how if isinstance(problem, _WorkerDied) else "said nothing"

@@ -1,0 +1,325 @@
+"""The unit of extraction work, and the process that does it (SPEC 1.3, 1.6, 6.5).
+
+``extract_batch`` is a pure function from references to files to one Arrow record batch, so that it can run anywhere.
+``main`` runs it in a process of its own, where a parser may hang, crash or eat memory without hurting anybody: it
+takes batches on its standard input and answers on its standard output, in frames of a JSON header and an Arrow stream.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib
+import json
+import os
+import queue
+import resource
+import signal
+import stat
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import BinaryIO, Protocol, cast
+
+import pyarrow as pa
+
+from .extraction import Extracted, ExtractionError, ExtractionLimits
+from .normalise import paragraphs
+
+EXTRACTED_SCHEMA = pa.schema(
+    [
+        ("doc_id", pa.string()),
+        ("suffix", pa.string()),
+        ("bytes", pa.int64()),
+        ("content_hash", pa.string()),
+        ("status", pa.string()),
+        ("reason", pa.string()),
+        ("retry", pa.bool_()),
+        ("markup", pa.string()),
+        ("parser", pa.string()),
+        ("encoding", pa.string()),
+        ("encoding_found_by", pa.string()),
+        ("pages", pa.int32()),
+        ("page_starts", pa.list_(pa.int32())),
+        ("characters", pa.int64()),
+        ("paragraphs", pa.int32()),
+        ("text_hash", pa.string()),
+        ("title", pa.string()),
+        ("front_matter", pa.string()),
+        ("front_matter_problem", pa.string()),
+        ("text", pa.large_string()),
+    ]
+)
+"""Columns of what extraction says about a file; no column is ever null."""
+
+DEFAULT_PARSER = "ragspine_assets.documents.extraction:extract_bytes"
+"""Where a worker finds the function that reads one file, as ``module:function``."""
+
+Parser = Callable[[bytes, str, ExtractionLimits], Extracted]
+
+Row = dict[str, object]
+
+
+class FileReference(Protocol):
+    """What a worker must know of a file to read it: a ``SourceFile`` has it.
+
+    Attributes:
+        doc_id: identity of the document (SPEC 1.2).
+        path: path relative to the root as the file system spells it, undecodable bytes as lone surrogates.
+        suffix: lower-case suffix with its dot.
+    """
+
+    @property
+    def doc_id(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    doc_id: str
+    path: str
+    suffix: str
+
+
+class _Unreadable(Exception):
+    pass
+
+
+def _read_once(root: str, path: str, max_bytes: int) -> bytes:
+    """The bytes of a regular file inside ``root``; a link in the last place is refused."""
+    descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _Unreadable("it is not a regular file")
+        return file.read(max_bytes + 1)
+
+
+def failed_row(file: FileReference, reason: str, *, retry: bool, data: bytes | None = None, parser: str = "") -> Row:
+    """The row of a file that could not be read; ``reason`` holds no text of the document."""
+    return _row(file, data, status="failed", reason=reason, retry=retry, parser=parser)
+
+
+def _row(file: FileReference, data: bytes | None, **values: object) -> Row:
+    row: Row = {
+        "doc_id": file.doc_id,
+        "suffix": file.suffix,
+        "bytes": len(data) if data is not None else 0,
+        "content_hash": hashlib.sha256(data).hexdigest() if data is not None else "",
+        "status": "failed",
+        "reason": "",
+        "retry": False,
+        "markup": "plain",
+        "parser": "",
+        "encoding": "",
+        "encoding_found_by": "",
+        "pages": 0,
+        "page_starts": [],
+        "characters": 0,
+        "paragraphs": 0,
+        "text_hash": "",
+        "title": "",
+        "front_matter": "",
+        "front_matter_problem": "",
+        "text": "",
+    }
+    row.update(values)
+    return row
+
+
+def _extract_one(root: str, file: FileReference, limits: ExtractionLimits, parse: Parser) -> Row:
+    data: bytes | None = None
+    try:
+        data = _read_once(root, file.path, limits.max_bytes)
+        if len(data) > limits.max_bytes:
+            return failed_row(file, f"it is larger than {limits.max_bytes} bytes", retry=False)
+        extracted = parse(data, file.suffix, limits)
+        if len(extracted.text) > limits.max_characters:
+            return failed_row(file, f"its text is longer than {limits.max_characters} characters", retry=False, data=data)
+        count = len(paragraphs(extracted.text))
+        return _row(
+            file,
+            data,
+            status="ingested" if count else "no_text",
+            markup=extracted.markup,
+            parser=extracted.parser,
+            encoding=extracted.encoding,
+            encoding_found_by=extracted.encoding_found_by,
+            pages=extracted.pages,
+            page_starts=list(extracted.page_starts),
+            characters=len(extracted.text),
+            paragraphs=count,
+            text_hash=hashlib.sha256(extracted.text.encode("utf-8")).hexdigest(),
+            title=extracted.title,
+            text=extracted.text if count else "",
+        )
+    except ExtractionError as problem:
+        return failed_row(file, problem.reason, retry=problem.retry, data=data)
+    except _Unreadable as problem:
+        return failed_row(file, str(problem), retry=True)
+    except OSError as problem:
+        # The words of the system name no text, its other arguments may name paths.
+        return failed_row(file, f"it cannot be read ({os.strerror(problem.errno or 0)})", retry=True)
+    except MemoryError:
+        return failed_row(file, f"it needs more than {limits.memory_bytes / 2**20:,.0f} MiB of memory", retry=True, data=data)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        # Panics of native parsers are no Exception. What any of them says may quote the document.
+        return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=False, data=data)
+
+
+def load_parser(name: str) -> Parser:
+    """The function that ``module:function`` names."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
+
+
+def rows_to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """The record batch of these rows."""
+    return pa.RecordBatch.from_pylist(list(rows), schema=EXTRACTED_SCHEMA)
+
+
+def extract_batch(
+    root: str | os.PathLike[str],
+    files: Sequence[FileReference],
+    limits: ExtractionLimits | None = None,
+    parser: str = DEFAULT_PARSER,
+) -> pa.RecordBatch:
+    limits = limits or ExtractionLimits()
+    parse = load_parser(parser)
+    return rows_to_batch([_extract_one(os.fspath(root), file, limits, parse) for file in files])
+
+
+# --- frames ------------------------------------------------------------------------------------------------------
+
+_SIZES = struct.Struct(">IQ")
+
+
+def write_frame(stream: BinaryIO, header: Mapping[str, object], payload: bytes | memoryview = b"") -> None:
+    """Write one frame: the sizes of header and payload, the header as JSON, the payload."""
+    encoded = json.dumps(header).encode("ascii")
+    stream.write(_SIZES.pack(len(encoded), len(payload)) + encoded)
+    stream.write(payload)
+    stream.flush()
+
+
+def read_frame(exactly: Callable[[int], bytes]) -> tuple[dict[str, object], bytes]:
+    """Read one frame with ``exactly(n)``, which gives ``n`` bytes or raises."""
+    header_size, payload_size = _SIZES.unpack(exactly(_SIZES.size))
+    return json.loads(exactly(header_size)), exactly(payload_size)
+
+
+def write_job(stream: BinaryIO, root: str, files: Sequence[FileReference], limits: ExtractionLimits) -> None:
+    """Ask a worker to read these files."""
+    references = [[file.doc_id, file.path, file.suffix] for file in files]
+    write_frame(stream, {"root": root, "files": references, "limits": asdict(limits)})
+
+
+def batch_from_bytes(payload: bytes) -> pa.RecordBatch:
+    """The record batch a worker sent."""
+    with pa.ipc.open_stream(payload) as reader:
+        return reader.read_next_batch()
+
+
+def _batch_to_bytes(batch: pa.RecordBatch) -> memoryview:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return memoryview(sink.getvalue())
+
+
+# --- the process -------------------------------------------------------------------------------------------------
+
+# Rows are sent before the batch is complete, so that little is done twice when a worker must be killed, and so that
+# a batch of large texts is never held whole.
+_FLUSH_SECONDS = 1.0
+_FLUSH_CHARACTERS = 4_000_000
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serve the parent process until it closes our standard input.
+
+    Args:
+        arguments: process id of the parent, name of the parser, bytes of memory this process may hold.
+    """
+    parent, parser, memory_bytes = int(arguments[0]), arguments[1], int(arguments[2])
+    _die_with_parent(parent)
+    answers = os.fdopen(os.dup(1), "wb")
+    requests = os.fdopen(os.dup(0), "rb")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        # Parsers print, native ones when they panic, and what they print quotes the document.
+        os.dup2(nowhere, standard)
+    try:
+        parse = load_parser(parser)
+    except Exception as problem:
+        write_frame(answers, {"event": "broken", "reason": f"{type(problem).__name__}: {problem}"})
+        return
+    _limit_memory(memory_bytes)
+    jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
+    write_frame(answers, {"event": "ready"})
+    while True:
+        _serve(jobs.get(), parse, answers)
+
+
+def _die_with_parent(parent: int) -> None:
+    """Have the kernel end this process when its parent ends; end it now if that has happened already."""
+    if sys.platform == "linux":
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    # A crash must not leave the text of a document in a core file either.
+    for limit, wanted in ((kind, memory_bytes), (resource.RLIMIT_CORE, 0)):
+        _, hard = resource.getrlimit(limit)
+        lowered = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(limit, (lowered, hard))
+
+
+def _listen(requests: BinaryIO, jobs: queue.SimpleQueue[dict[str, object]]) -> None:
+    def exactly(size: int) -> bytes:
+        data = requests.read(size)
+        if len(data) < size:
+            raise EOFError
+        return data
+
+    try:
+        while True:
+            jobs.put(read_frame(exactly)[0])
+    finally:
+        # The parent closes this pipe when it wants nothing more, also by dying: then there is nobody to answer.
+        os._exit(0)
+
+
+def _serve(job: Mapping[str, object], parse: Parser, answers: BinaryIO) -> None:
+    root, references, limits = cast("tuple[str, list[list[str]], dict[str, float]]", tuple(job.values()))
+    bounds = ExtractionLimits(**limits)  # pyright: ignore[reportArgumentType]
+    rows: list[Row] = []
+    characters, flushed = 0, time.monotonic()
+    for index, (doc_id, path, suffix) in enumerate(references):
+        write_frame(answers, {"event": "begin", "index": index})
+        row = _extract_one(root, _Reference(doc_id, path, suffix), bounds, parse)
+        rows.append(row)
+        characters += len(str(row["text"]))
+        if characters > _FLUSH_CHARACTERS or time.monotonic() - flushed > _FLUSH_SECONDS:
+            write_frame(answers, {"event": "rows"}, _batch_to_bytes(rows_to_batch(rows)))
+            rows, characters, flushed = [], 0, time.monotonic()
+    if rows:
+        write_frame(answers, {"event": "rows"}, _batch_to_bytes(rows_to_batch(rows)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

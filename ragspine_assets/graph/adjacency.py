@@ -1,0 +1,148 @@
+"""The graph's edges as arrays, for traversals that would be slow as joins (SPEC 5.8).
+
+Only numbers of nodes are kept between reads; what a reader gets of a node is always read from the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ragspine_assets.graph.staging import existing_tables
+
+Direction = Literal["out", "in", "both"]
+Key = tuple[str, str]
+Numbers = npt.NDArray[np.int64]
+
+REVISION = "graph_revision"
+"""Setting of a store that changes with its graph, so that a reader sees at once whether its arrays still hold."""
+
+
+@dataclass(frozen=True)
+class _Half:
+    """One direction: the edges of node `n` are `starts[n]` to `starts[n + 1]`."""
+
+    starts: Numbers
+    far: Numbers
+    kinds: Numbers
+
+    @classmethod
+    def of(cls, near: Numbers, far: Numbers, kinds: Numbers, size: int) -> _Half:
+        order = np.argsort(near, kind="stable")
+        starts = np.zeros(size + 1, np.int64)
+        np.cumsum(np.bincount(near, minlength=size), out=starts[1:])
+        return cls(starts, far[order], kinds[order])
+
+    def step(self, frontier: Numbers, kinds: Numbers | None) -> Numbers:
+        starts, sizes = self.starts[frontier], self.starts[frontier + 1] - self.starts[frontier]
+        offsets = np.repeat(starts - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes) + np.arange(sizes.sum())
+        far = self.far[offsets]
+        return far if kinds is None else far[np.isin(self.kinds[offsets], kinds)]
+
+
+class Adjacency:
+    """The controlled edges of one graph at one time.
+
+    Args:
+        con: a connection to the graph's tables.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
+        nodes = con.sql("SELECT type, id, hash(type, id) AS h FROM graph_node ORDER BY type, id").to_arrow_table()
+        self._types = nodes.column("type").combine_chunks().dictionary_encode()
+        self._ids = nodes.column("id").combine_chunks()
+        hashes = nodes.column("h").to_numpy()
+        self._by_hash = np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._by_hash]
+        edges = con.sql(
+            """
+            WITH numbered AS (SELECT type, id, row_number() OVER (ORDER BY type, id) - 1 AS number FROM graph_node)
+            SELECT s.number AS src, d.number AS dst, e.type FROM graph_edge e
+            JOIN numbered s ON s.type = e.src_type AND s.id = e.src
+            JOIN numbered d ON d.type = e.dst_type AND d.id = e.dst
+            """
+        ).to_arrow_table()
+        kinds = edges.column("type").combine_chunks().dictionary_encode()
+        self._kinds = {kind: number for number, kind in enumerate(kinds.dictionary.to_pylist())}
+        src, dst = edges.column("src").to_numpy(), edges.column("dst").to_numpy()
+        numbers = kinds.indices.to_numpy().astype(np.int64)
+        self._out = _Half.of(src, dst, numbers, nodes.num_rows)
+        self._in = _Half.of(dst, src, numbers, nodes.num_rows)
+        self._size = nodes.num_rows
+
+    def reach(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        seeds: Sequence[Key],
+        depth: int,
+        direction: Direction,
+        edge_types: Sequence[str] | None,
+    ) -> dict[Key, int]:
+        """Return how many edges away each node is that lies within `depth` edges of a seed, by type and id."""
+        kinds = None
+        if edge_types is not None:
+            kinds = np.array([self._kinds[kind] for kind in set(edge_types) & self._kinds.keys()], np.int64)
+        distances = np.full(self._size, -1, np.int64)
+        frontier = self._numbers(con, seeds)
+        distances[frontier] = 0
+        for distance in range(1, depth + 1):
+            halves = [half for half, name in ((self._out, "in"), (self._in, "out")) if direction != name]
+            met = np.unique(np.concatenate([half.step(frontier, kinds) for half in halves]))
+            frontier = met[distances[met] < 0]
+            if not len(frontier):
+                break
+            distances[frontier] = distance
+        reached = np.flatnonzero(distances >= 0)
+        at = pa.array(reached)
+        keys = zip(self._types.take(at).to_pylist(), self._ids.take(at).to_pylist(), strict=True)
+        return dict(zip(keys, distances[reached].tolist(), strict=True))
+
+    def _numbers(self, con: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> Numbers:
+        rows = con.execute(
+            "SELECT type, id, hash(type, id) FROM (SELECT unnest($types) AS type, unnest($ids) AS id)",
+            {"types": [kind for kind, _ in keys], "ids": [node for _, node in keys]},
+        ).fetchall()
+        found = []
+        for kind, node, hashed in rows:
+            first = int(np.searchsorted(self._hashes, np.uint64(hashed)))
+            while first < self._size and int(self._hashes[first]) == hashed:
+                number = int(self._by_hash[first])
+                if self._ids[number].as_py() == node and self._types[number].as_py() == kind:
+                    found.append(number)
+                first += 1
+        return np.array(sorted(set(found)), np.int64)
+
+
+def graph_token(con: duckdb.DuckDBPyConnection) -> tuple[object, ...]:
+    """Return a value that is different whenever the graph's nodes or edges are.
+
+    A store keeps a revision of its graph, which with the numbers of rows is enough; elsewhere the rows are hashed.
+    """
+    revision = []
+    if "store_setting" in existing_tables(con):
+        revision = con.execute("SELECT value FROM store_setting WHERE name = $name", {"name": REVISION}).fetchall()
+    if revision:
+        counts = con.execute("SELECT (SELECT count(*) FROM graph_node), (SELECT count(*) FROM graph_edge)").fetchall()
+        return (*revision[0], *counts[0])
+    hashed = con.execute(
+        "SELECT (SELECT (count(*), sum(hash(type, id))) FROM graph_node),"
+        " (SELECT (count(*), sum(hash(src, dst, type, src_type, dst_type))) FROM graph_edge)"
+    ).fetchall()
+    return hashed[0]
+
+
+def write_revision(con: duckdb.DuckDBPyConnection, digest: str | None) -> None:
+    """Note the digest of the graph as it now is; None says that it changed and nobody has computed it yet."""
+    if "store_setting" not in existing_tables(con):
+        return
+    con.execute("DELETE FROM store_setting WHERE name = $name", {"name": REVISION})
+    if digest is not None:
+        con.execute(
+            "INSERT INTO store_setting (name, value) VALUES ($name, $value)", {"name": REVISION, "value": digest}
+        )

@@ -1,0 +1,268 @@
+"""Reading facts from CSV and Parquet, and keeping the store's table of them (SPEC 6.1).
+
+Errors name the file, the line and the column, never what a cell holds.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from ragspine_assets.graph.model import Fact
+from ragspine_assets.graph.staging import registered, stage_document_states, transaction
+
+FACT_SCHEMA = pa.schema(
+    [
+        ("metric_code", pa.string()),
+        ("entity", pa.string()),
+        ("period_type", pa.string()),
+        ("period", pa.string()),
+        ("value", pa.float64()),
+        ("unit", pa.string()),
+        ("source_doc_id", pa.string()),
+        ("source_locator", pa.string()),
+    ]
+)
+"""Columns of a table of facts, in order."""
+
+_COLUMNS = tuple(field.name for field in fields(Fact))
+_NEVER_EMPTY = ("metric_code", "entity", "source_doc_id", "source_locator")
+_SUFFIXES = {".csv", ".parquet"}
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+class FactsError(ValueError):
+    """A file of facts cannot be used; the message says which file, where in it, and what is allowed."""
+
+
+@dataclass(frozen=True)
+class FactsReport:
+    """What a write of facts did.
+
+    Attributes:
+        rows: facts in the store now; those of RESTRICTED documents are not among them.
+        added: facts that were not there before.
+        removed: facts that are no longer there.
+        written: whether anything was written.
+        digest: sha256 of what is stored, independent of order and machine.
+    """
+
+    rows: int
+    added: int
+    removed: int
+    written: bool
+    digest: str
+
+
+def read_facts(source: Path | str) -> pa.Table:
+    """Return the facts of one CSV or Parquet file, or of every such file under a folder (SPEC 6.1).
+
+    Every file has exactly the columns of `FACT_SCHEMA`, in any order. CSV is UTF-8, with or without BOM. The result is
+    sorted by all columns and holds equal rows once, so that it does not depend on names or order of files. Hidden
+    files and other types in a folder are passed over.
+
+    Raises:
+        FactsError: if the path does not exist, a file cannot be read, a column is missing, unknown or given twice, a
+            row lacks metric, entity or source, or a value is not a finite number.
+    """
+    path = Path(source)
+    if path.is_dir():
+        files = sorted(
+            file
+            for file in path.rglob("*")
+            if file.suffix.lower() in _SUFFIXES
+            and file.is_file()
+            and not any(part.startswith((".", "~$")) for part in file.relative_to(path).parts)
+        )
+        names = [file.relative_to(path).as_posix() for file in files]
+    elif path.suffix.lower() not in _SUFFIXES:
+        raise FactsError(f"{path.name}: facts are read from a .csv or .parquet file or a folder of them")
+    else:
+        files, names = [path], [path.name]
+        if not path.is_file():
+            raise FactsError(f"{path}: there is no such file or folder of facts")
+    tables = [_read_file(file, name) for file, name in zip(files, names, strict=True)]
+    return _tidy(pa.concat_tables([FACT_SCHEMA.empty_table(), *tables]))
+
+
+def fact_table(facts: Iterable[Fact]) -> pa.Table:
+    """Return facts as a table of `FACT_SCHEMA`, sorted and without repetitions."""
+    rows = list(facts)
+    return _tidy(
+        pa.table(
+            {name: [getattr(fact, name) for fact in rows] for name in _COLUMNS},
+            schema=FACT_SCHEMA,
+        )
+    )
+
+
+def _tidy(table: pa.Table) -> pa.Table:
+    if not table.num_rows:
+        return table
+    return (
+        table.group_by(list(_COLUMNS))
+        .aggregate([])
+        .select(_COLUMNS)
+        .sort_by([(name, "ascending") for name in _COLUMNS])
+    )
+
+
+def _read_file(path: Path, name: str) -> pa.Table:
+    frame = _read_csv(path, name) if path.suffix.lower() == ".csv" else _read_parquet(path, name)
+    found = [str(column).strip() for column in frame.columns]
+    allowed = ", ".join(_COLUMNS)
+    problems = [f"column {column!r} is missing" for column in _COLUMNS if column not in found]
+    problems += [f"column {column!r} is unknown" for column in dict.fromkeys(found) if column not in _COLUMNS]
+    problems += [f"column {column!r} is given twice" for column in _COLUMNS if found.count(column) > 1]
+    if problems:
+        raise FactsError(f"{name}: {'; '.join(problems)}. A file of facts has the columns {allowed}")
+    frame.columns = pd.Index(found)
+    texts = {column: _texts(pd.Series(frame[column])) for column in _COLUMNS}
+    kept = ~np.logical_and.reduce([column == "" for column in texts.values()])
+    lines = _LineNumbers(frame, csv=path.suffix.lower() == ".csv")
+    for column in _NEVER_EMPTY:
+        empty = np.flatnonzero(kept & (texts[column] == ""))
+        if len(empty):
+            why = "; every fact says where it comes from" if column.startswith("source") else ""
+            raise FactsError(f"{name}, {lines.of(int(empty[0]))}: {column} is empty{why}")
+    values = _numbers(pd.Series(frame["value"]), texts["value"])
+    wrong = np.flatnonzero(kept & ~np.isfinite(values))
+    if len(wrong):
+        raise FactsError(
+            f"{name}, {lines.of(int(wrong[0]))}: value is not a finite number (digits, a decimal point, an exponent; "
+            "no thousands separators)"
+        )
+    texts["source_doc_id"] = np.array([unicodedata.normalize("NFC", text) for text in texts["source_doc_id"]], object)
+    columns = {column: values if column == "value" else texts[column] for column in _COLUMNS}
+    return pa.table({column: cells[kept] for column, cells in columns.items()}, schema=FACT_SCHEMA)
+
+
+def _read_csv(path: Path, name: str) -> pd.DataFrame:
+    try:
+        with warnings.catch_warnings():
+            # pandas only warns when a row has more cells than the header, and then drops them.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            header = pd.read_csv(path, header=None, nrows=1, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+            frame = pd.read_csv(
+                path,
+                header=None,
+                skiprows=1,
+                names=list(range(header.shape[1])),
+                index_col=False,
+                dtype=str,
+                keep_default_na=False,
+                skip_blank_lines=False,
+                encoding="utf-8-sig",
+            )
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame({column: pd.Series(dtype=object) for column in _COLUMNS})
+    except UnicodeError:
+        raise FactsError(f"{name}: not UTF-8; save the file as UTF-8") from None
+    except (pd.errors.ParserError, pd.errors.ParserWarning, ValueError) as error:
+        line = re.search(r"\bline (\d+)\b", str(error))
+        where = f", line {line.group(1)}" if line else ""
+        raise FactsError(f"{name}{where}: a row has more cells than there are columns, or a quote is open") from None
+    except OSError as error:
+        raise FactsError(f"{name}: cannot be read ({type(error).__name__})") from None
+    frame.columns = pd.Index([str(cell) for cell in header.iloc[0]])
+    return frame
+
+
+def _read_parquet(path: Path, name: str) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise FactsError(f"{name}: not a readable Parquet file ({type(error).__name__})") from None
+
+
+def _texts(column: pd.Series) -> np.ndarray:
+    """Return a column as stripped strings; missing cells are empty, whole floats lose their `.0` (years in Parquet)."""
+    missing = column.isna().to_numpy()
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        column = column.dt.strftime("%Y-%m-%d")
+    cells = column.tolist()
+    return np.array([_text(cell) if there else "" for cell, there in zip(cells, ~missing, strict=True)], dtype=object)
+
+
+def _text(cell: object) -> str:
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()
+
+
+def _numbers(column: pd.Series, texts: np.ndarray) -> np.ndarray:
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)
+
+
+class _LineNumbers:
+    """Where a row stands in its file: the line of a CSV (quoted cells may span several), the row of a Parquet file."""
+
+    def __init__(self, frame: pd.DataFrame, *, csv: bool) -> None:
+        self._frame = frame
+        self._csv = csv
+
+    def of(self, row: int) -> str:
+        if not self._csv:
+            return f"row {row + 1}"
+        inner = sum(str(cell).count("\n") for cells in self._frame.iloc[:row].to_numpy() for cell in cells)
+        return f"line {row + 2 + inner}"
+
+
+_STORED = f"SELECT {', '.join(_COLUMNS)} FROM fact"
+_DIGEST = f"""
+    SELECT count(*), coalesce(sum(('0x' || substr(h, 1, 16))::UBIGINT), 0),
+        coalesce(sum(('0x' || substr(h, 17, 16))::UBIGINT), 0)
+    FROM (SELECT sha256(concat_ws(chr(31), {", ".join(_COLUMNS)})) AS h FROM fact)
+"""
+
+
+def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
+    """Make the store's facts those of the table, writing the differences only, in one transaction.
+
+    Facts of documents that are RESTRICTED now are not stored: the table is open to any reader (SPEC 5.4).
+    """
+    with transaction(con), registered(con, gx_fact_in=facts):
+        stage_document_states(con)
+        con.execute(
+            """
+            CREATE OR REPLACE TEMP TABLE gx_fact_wanted AS
+            SELECT DISTINCT f.* FROM gx_fact_in f
+            WHERE NOT EXISTS (FROM gx_state s WHERE s.restricted AND s.doc_id IN
+                (f.source_doc_id, regexp_extract(f.source_locator, '^(.*)#[^#]*$', 1)))
+            """
+        )
+        added = con.execute(
+            f"INSERT INTO fact BY NAME (SELECT * FROM gx_fact_wanted EXCEPT {_STORED}) ORDER BY ALL"
+        ).fetchone()
+        removed = con.execute(
+            """
+            DELETE FROM fact WHERE NOT EXISTS (FROM gx_fact_wanted w WHERE w.metric_code = fact.metric_code
+                AND w.entity = fact.entity AND w.period_type = fact.period_type AND w.period = fact.period
+                AND w.value IS NOT DISTINCT FROM fact.value AND w.unit = fact.unit
+                AND w.source_doc_id = fact.source_doc_id AND w.source_locator = fact.source_locator)
+            """
+        ).fetchone()
+        con.execute("DROP TABLE gx_fact_wanted")
+        rows, digest = _stored_digest(con)
+    counts = int(added[0]) if added else 0, int(removed[0]) if removed else 0
+    return FactsReport(rows, *counts, written=any(counts), digest=digest)
+
+
+def _stored_digest(con: duckdb.DuckDBPyConnection) -> tuple[int, str]:
+    found = con.execute(_DIGEST).fetchone() or (0, 0, 0)
+    return int(found[0]), sha256(repr(tuple(int(part) for part in found)).encode()).hexdigest()
+
+
+def facts_of(table: pa.Table) -> list[Fact]:
+    """Return the rows of a table of facts as values."""
+    return [Fact(**row) for row in table.select(_COLUMNS).to_pylist()]

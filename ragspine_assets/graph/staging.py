@@ -1,0 +1,104 @@
+"""Temporary tables that the set-based statements of this room work on, and what holds them together.
+
+Every temporary table is called `gx_...`; none outlives the call that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+
+import duckdb
+import pyarrow as pa
+
+from ragspine_assets.policy import Sensitivity, read_label
+from ragspine_assets.store.database import transaction
+
+__all__ = ["existing_tables", "label_names", "label_ranks", "registered", "stage_document_states", "temporary", "transaction"]
+
+RESTRICTED_RANK = Sensitivity.RESTRICTED.rank
+
+
+@contextmanager
+def registered(con: duckdb.DuckDBPyConnection, **tables: pa.Table) -> Iterator[None]:
+    """Let statements name Arrow tables, for as long as the block runs."""
+    with ExitStack() as stack:
+        for name, table in tables.items():
+            con.register(name, table)
+            stack.callback(_unregister, con, name)
+        yield
+
+
+def _unregister(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    with suppress(duckdb.Error):
+        con.unregister(name)
+
+
+@contextmanager
+def temporary(con: duckdb.DuckDBPyConnection, *names: str) -> Iterator[None]:
+    """Drop temporary tables at the end of a block, whatever happens in it."""
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):
+            for name in names:
+                con.execute(f"DROP TABLE IF EXISTS temp.{name}")
+
+
+def existing_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the names of the tables of the open database, temporary ones left out."""
+    rows = con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE NOT temporary AND database_name = current_database()"
+    ).fetchall()
+    return frozenset(str(name) for (name,) in rows)
+
+
+def label_ranks(labels: Sequence[object]) -> pa.Table:
+    """Return, for labels as stored, what each means in the lattice: `raw`, `rank` (0 to 3)."""
+    return pa.table(
+        {"raw": labels, "rank": [read_label(label).rank for label in labels]},
+        schema=pa.schema([("raw", pa.string()), ("rank", pa.int32())]),
+    )
+
+
+def label_names() -> pa.Table:
+    """Return the lattice as a table: `rank`, `label`."""
+    return pa.table({"rank": [label.rank for label in Sensitivity], "label": [label.value for label in Sensitivity]})
+
+
+def stage_document_states(con: duckdb.DuckDBPyConnection) -> None:
+    """Make `gx_state`: for each document the store knows its label's rank, and whether it is there at all.
+
+    The label is the strictest of the document's row and its active chunks; the chunks of old versions decide only
+    where there is neither. Columns: `doc_id, rank, restricted, removed, active`.
+    """
+    tables = existing_tables(con)
+    parts = []
+    if "narrative_chunk" in tables:
+        parts.append(
+            "SELECT doc_id, sensitivity AS raw, CASE WHEN active THEN 'active' ELSE 'old' END AS origin, '' AS status"
+            " FROM narrative_chunk"
+        )
+    if "document" in tables:
+        parts.append("SELECT doc_id, sensitivity AS raw, 'document' AS origin, status FROM document")
+    stated = " UNION ALL ".join(parts) or "SELECT '' AS doc_id, '' AS raw, '' AS origin, '' AS status WHERE FALSE"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE gx_stated AS SELECT DISTINCT * FROM ({stated})")
+    raw = [label for (label,) in con.execute("SELECT DISTINCT raw FROM gx_stated ORDER BY raw").fetchall()]
+    with registered(con, gx_rank=label_ranks(raw)):
+        con.execute(
+            f"""
+            CREATE OR REPLACE TEMP TABLE gx_state AS
+            SELECT *, rank >= {RESTRICTED_RANK} AS restricted FROM (
+                SELECT
+                    doc_id,
+                    coalesce(max(rank) FILTER (origin <> 'old'), max(rank)) AS rank,
+                    CASE WHEN bool_or(origin = 'document')
+                        THEN bool_or(status = 'removed')
+                        ELSE NOT bool_or(origin = 'active') END AS removed,
+                    bool_or(origin = 'active') AS active
+                FROM gx_stated JOIN gx_rank ON gx_stated.raw IS NOT DISTINCT FROM gx_rank.raw
+                GROUP BY doc_id
+            )
+            """
+        )
+    con.execute("DROP TABLE gx_stated")

@@ -1,0 +1,120 @@
+"""What can be found: the servable chunks, their lexical index and their metadata as columns (SPEC 4.1, 4.3).
+
+RESTRICTED chunks are left out here, before anything is counted, indexed or embedded. What is not in a corpus has no
+part in any score, rank or number of results, and cannot be handed out by mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragspine_assets.chunking.chunk import Chunk
+from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
+from ragspine_assets.retrieval.analysis import Analyzer
+from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, natural_key
+from ragspine_assets.store.chunk_store import StoredChunk
+
+FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
+"""Metadata by which candidates can be restricted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metadata field of all chunks: a number per different value, and each chunk's number."""
+
+    numbers: Mapping[str, int]
+    codes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, values: Iterable[str]) -> Column:
+        """Return the column that holds ``values``."""
+        numbers: dict[str, int] = {}
+        codes = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int32)
+        return cls(numbers, codes)
+
+    def equals(self, value: str) -> Mask:
+        """Return where the field has exactly this value."""
+        return self.codes == self.numbers.get(value, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Servable chunks and all that is known about them, position by position.
+
+    Attributes:
+        chunks: in natural order of ``chunk_id``, which is how equal scores are ordered. None of them RESTRICTED.
+        lexical: index of their texts.
+        languages: languages by whose rules the texts were read, see `Analyzer`.
+        columns: the fields of `FILTER_KEYS`.
+        ranks: rank of each chunk's label in the lattice.
+    """
+
+    chunks: Sequence[Chunk]
+    lexical: LexicalIndex
+    languages: Sequence[str]
+    columns: Mapping[str, Column]
+    ranks: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    def allowed(self, filters: Mapping[str, str], max_label: Sensitivity) -> Mask | None:
+        """Return which chunks have all the values and no label above ``max_label``; None if all do."""
+        masks = [self.columns[name].equals(value) for name, value in filters.items()]
+        if max_label < Sensitivity.CONFIDENTIAL:
+            masks.append(self.ranks <= max_label.rank)
+        return np.logical_and.reduce(masks) if masks else None
+
+    def parents(self) -> NDArray[np.int64]:
+        """Return a number per parent: chunks with the same one are children of one section of one version.
+
+        A chunk without a parent is its own.
+        """
+        numbers: dict[tuple[str, int, str], int] = {}
+        codes = np.arange(len(self.chunks), dtype=np.int64)
+        for position, chunk in enumerate(self.chunks):
+            if chunk.parent_id:
+                # A parent's id alone could be another document's, or that of an older text.
+                codes[position] = numbers.setdefault((chunk.doc_id, version_of(chunk), chunk.parent_id), position)
+        return codes
+
+
+def version_of(chunk: Chunk) -> int:
+    """Return the version of the document a chunk belongs to; 1 for a chunk that was never stored."""
+    return chunk.version if isinstance(chunk, StoredChunk) else 1
+
+
+def is_active(chunk: Chunk) -> bool:
+    """Tell whether a chunk is of the version that counts now; one that was never stored is."""
+    return not isinstance(chunk, StoredChunk) or chunk.active
+
+
+def is_servable(chunk: Chunk) -> bool:
+    """Tell whether a chunk may be found at all: it is of an active version and not RESTRICTED (SPEC 1.8, 4.3)."""
+    return is_active(chunk) and not is_restricted(chunk.sensitivity)
+
+
+def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
+    """Return the corpus of the servable ones among some chunks, in whatever order they come.
+
+    Of two active chunks with one id the later counts, and if it is RESTRICTED then neither does.
+    """
+    latest = {chunk.chunk_id: chunk for chunk in chunks if is_active(chunk)}
+    servable = sorted(filter(is_servable, latest.values()), key=lambda chunk: natural_key(chunk.chunk_id))
+    texts: dict[str, list[Chunk]] = {}
+    for chunk in servable:
+        texts.setdefault(chunk.doc_id, []).append(chunk)
+    languages = {
+        doc_id: analyzer.language(parts[0].language, (part.text for part in parts)) for doc_id, parts in texts.items()
+    }
+    return Corpus(
+        chunks=servable,
+        lexical=LexicalIndex(analyzer.document_terms(chunk.text, languages[chunk.doc_id]) for chunk in servable),
+        languages=sorted(set(languages.values())),
+        columns={name: Column.of(getattr(chunk, name) for chunk in servable) for name in FILTER_KEYS},
+        ranks=np.fromiter((read_label(chunk.sensitivity).rank for chunk in servable), dtype=np.int8),
+    )

@@ -1,0 +1,525 @@
+"""Proofs over what is stored: each re-derives one invariant by other code than the code that keeps it (SPEC 6.3).
+
+An audit reads everything, never a flag that says so. What it returns may leave the store: counts, and up to ten document
+references.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import yaml
+
+from ..documents.decoding import UndecodableText, decode_text
+from ..documents.source import SUPPORTED_SUFFIXES
+from ..policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
+from .chunk_store import ChunkStore
+from .intake import reference_key
+from .labels import rank_of
+from .schema import CHUNK_COLUMNS, TABLES
+
+MAX_EXAMPLES = 10
+_LABELS = ", ".join(f"'{label}'" for label in Sensitivity)
+
+
+@dataclass
+class AuditResult:
+    """The outcome of one audit.
+
+    Attributes:
+        message: one sentence for a person: what was found, where, and what to do.
+        checked: how many things were looked at.
+        violations: how many broke the invariant.
+        examples: references of up to ten of them.
+        warnings: things that break nothing but that somebody should look at.
+        counts: further figures, by name.
+    """
+
+    message: str = ""
+    checked: int = 0
+    violations: int = 0
+    examples: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the invariant holds."""
+        return self.violations == 0
+
+    def violate(self, example: str, times: int = 1) -> None:
+        """Count a violation and keep it as an example while there is room."""
+        self.violations += times
+        if len(self.examples) < MAX_EXAMPLES and example not in self.examples:
+            self.examples.append(example)
+
+    def conclude(self, holds: str, broken: str) -> AuditResult:
+        """Set the message: ``holds`` where nothing was found, else ``broken`` with figures and examples."""
+        if self.passed:
+            self.message = holds
+        else:
+            self.message = f"{self.violations} of {self.checked}: {broken} First: {', '.join(self.examples)}."
+        return self
+
+
+def references(connection: duckdb.DuckDBPyConnection) -> Callable[[str], str]:
+    """Return a function that names a document outside the store: by id, or by keyed hash where it must stay unknown."""
+    key = reference_key(connection)
+    open_ids = {
+        row[0]
+        for row in connection.execute(
+            "SELECT doc_id FROM document WHERE sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL') "
+            "UNION SELECT doc_id FROM narrative_chunk WHERE sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')"
+        ).fetchall()
+    }
+    closed = {
+        row[0]
+        for row in connection.execute(
+            "SELECT doc_id FROM document WHERE sensitivity NOT IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL') "
+            "UNION SELECT doc_id FROM narrative_chunk WHERE sensitivity NOT IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')"
+        ).fetchall()
+    }
+    return lambda doc_id: doc_id if doc_id in open_ids and doc_id not in closed else document_reference(doc_id, key)
+
+
+# -- raw_documents ---------------------------------------------------------------------------------------------------
+
+
+def audit_labels(store: ChunkStore) -> AuditResult:
+    """Every label is in the lattice, and each document's has a reason (SPEC 1.8)."""
+    result = AuditResult()
+    with store.connect() as connection:
+        name = references(connection)
+        row = connection.execute("SELECT count(*) FROM document").fetchone()
+        result.checked = row[0] if row else 0
+        for doc_id, n in connection.execute(
+            f"SELECT doc_id, count(*) FROM document WHERE sensitivity NOT IN ({_LABELS}) OR trim(label_reason) = '' "
+            "GROUP BY doc_id UNION ALL "
+            f"SELECT doc_id, count(*) FROM narrative_chunk WHERE sensitivity NOT IN ({_LABELS}) GROUP BY doc_id "
+            f"UNION ALL SELECT doc_id, count(*) FROM staged_chunk WHERE sensitivity NOT IN ({_LABELS}) GROUP BY doc_id "
+            "ORDER BY doc_id"
+        ).fetchall():
+            result.violate(name(doc_id), 1 if n else 0)
+        for label, n in connection.execute("SELECT sensitivity, count(*) FROM document GROUP BY 1 ORDER BY 1").fetchall():
+            result.counts[f"documents {label if label in Sensitivity.__members__ else 'outside the lattice'}"] = n
+    return result.conclude(
+        f"All {result.checked} documents carry a label of the lattice and the reason for it.",
+        "documents have a label outside the lattice, or none of the reasons for it. Run refresh to label them again.",
+    )
+
+
+def audit_source(store: ChunkStore, root: str | Path, unmatched_rows: Iterable[str] = ()) -> AuditResult:
+    """Every supported file below the source root has a state in the store (SPEC 1.6).
+
+    Files that came after the last intake are counted as waiting; failed documents, documents without text and rows of
+    ``metadata.csv`` that match nothing are warnings.
+    """
+    result = AuditResult()
+    with store.connect() as connection:
+        name = references(connection)
+        states = dict(connection.execute("SELECT doc_id, status FROM document").fetchall())
+        setting = connection.execute("SELECT value FROM store_setting WHERE name = 'last_intake_at'").fetchone()
+        last = float(setting[0]) if setting else 0.0
+        waiting = 0
+        present: set[str] = set()
+        for doc_id, changed in _files_below(root):
+            result.checked += 1
+            present.add(doc_id)
+            if states.get(doc_id, "removed") != "removed":
+                continue
+            if changed > last:
+                waiting += 1
+            else:
+                result.violate(name(doc_id))
+        gone = sum(status != "removed" and doc_id not in present for doc_id, status in states.items())
+        result.counts = {
+            "files": result.checked,
+            "waiting for the next run": waiting,
+            "gone since the last run": gone,
+            **{f"documents {status}": n for status, n in sorted(_count(states.values()).items())},
+        }
+        for doc_id, status, reason in connection.execute(
+            "SELECT doc_id, status, reason FROM document WHERE status IN ('failed', 'no_text') ORDER BY status, doc_id"
+        ).fetchall():
+            result.warnings.append(f"{name(doc_id)} {status}: {reason or 'the file holds no text'}")
+    result.warnings += list(unmatched_rows)
+    return result.conclude(
+        f"All {result.checked} files are accounted for.",
+        "files of the source have no state in the store though they were there at the last run. Run refresh.",
+    )
+
+
+def _count(values: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for value in values:
+        counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+def _files_below(root: str | Path) -> Iterator[tuple[str, float]]:
+    """Walk the folder plainly: ids of supported regular files, with the time of their last change of any kind."""
+    base = os.fspath(root)
+    seen: set[str] = set()
+    for folder, folders, names in os.walk(base):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        for file_name in sorted(names):
+            path = os.path.join(folder, file_name)
+            if file_name.startswith((".", "~$")) or Path(file_name).suffix.lower() not in SUPPORTED_SUFFIXES:
+                continue
+            if os.path.islink(path) or not os.path.isfile(path) or os.path.relpath(path, base) == "metadata.csv":
+                continue
+            doc_id = unicodedata.normalize("NFC", os.path.relpath(path, base).replace(os.sep, "/"))
+            try:
+                doc_id.encode()
+                if doc_id not in seen:
+                    yield doc_id, os.stat(path).st_ctime
+            except (UnicodeEncodeError, FileNotFoundError):
+                continue
+            seen.add(doc_id)
+
+
+def audit_source_labels(store: ChunkStore, root: str | Path, policy: SensitivityPolicy) -> AuditResult:
+    """No document in the store has a lower label than its source says now (SPEC 1.8, 6.3).
+
+    The label is derived again from ``metadata.csv``, the file's front matter, its path and the policy's keywords, from
+    the folder as it is at this moment.
+    """
+    result = AuditResult()
+    exact, globs = _label_rows(Path(root) / "metadata.csv")
+    with store.connect() as connection:
+        name = references(connection)
+        lowest = dict(
+            connection.execute(
+                f"SELECT doc_id, min({rank_of('sensitivity')}) FROM narrative_chunk GROUP BY doc_id"
+            ).fetchall()
+        )
+        reader = connection.cursor().sql(
+            "SELECT d.doc_id, d.status, d.sensitivity, d.suffix, d.content_hash, d.front_matter, "
+            + ("t.text" if policy.restricted_keywords else "NULL AS text")
+            + " FROM document d LEFT JOIN document_text t USING (doc_id) ORDER BY d.doc_id"
+        )
+        for batch in reader.to_arrow_reader(256):
+            for row in batch.to_pylist():
+                doc_id = row["doc_id"]
+                result.checked += 1
+                wanted = _label_now(row, Path(root), exact, globs, policy)
+                held = min(read_label(row["sensitivity"]).rank, lowest.get(doc_id, 3))
+                if held < wanted.rank:
+                    result.violate(name(doc_id) if wanted is not Sensitivity.RESTRICTED else _hidden(connection, doc_id))
+    return result.conclude(
+        f"None of {result.checked} documents has a lower label than its source says now.",
+        "documents have a lower label in the store than their source says now. Run refresh before anything is served.",
+    )
+
+
+def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:
+    return document_reference(doc_id, reference_key(connection))
+
+
+def _label_rows(path: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """Read only labels from ``metadata.csv``: those of exact paths and those of globs, in order."""
+    exact: dict[str, str] = {}
+    globs: list[tuple[str, str]] = []
+    if not path.is_file():
+        return exact, globs
+    text = path.read_bytes().decode("utf-8-sig", "replace")
+    for row in csv.DictReader(io.StringIO(text, newline="")):
+        named = {(key or "").strip().casefold(): value for key, value in row.items() if isinstance(value, str)}
+        if "sensitivity" not in named:
+            return exact, globs
+        doc_id = unicodedata.normalize("NFC", named.get("doc_id", "").strip())
+        exact[doc_id] = named["sensitivity"]
+        if re.search(r"[*?[]", doc_id):
+            globs.append((doc_id, named["sensitivity"]))
+    return exact, globs
+
+
+def _label_now(
+    row: Mapping[str, object], root: Path, exact: Mapping[str, str], globs: list[tuple[str, str]], policy: SensitivityPolicy
+) -> Sensitivity:
+    doc_id = str(row["doc_id"])
+    if doc_id in exact:
+        return read_label(exact[doc_id])
+    labels = [Sensitivity.PUBLIC]
+    matching = [label for pattern, label in globs if re.fullmatch(_glob(pattern), doc_id, re.S)]
+    labels += [read_label(matching[-1])] if matching else []
+    text, block = str(row["text"] or ""), str(row["front_matter"] or "")
+    path = root / doc_id
+    if str(row["suffix"]) in {".md", ".markdown", ".txt"} and row["status"] != "removed":
+        data = _bytes_of(path)
+        if data is not None and hashlib.sha256(data).hexdigest() != row["content_hash"]:
+            try:
+                text = decode_text(data).text
+            except UndecodableText:
+                text = ""
+            found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", text, re.S)
+            block = found[1] if found and str(row["suffix"]) != ".txt" else ""
+    labels += _front_matter_label(block)
+    folded_path = fold_text(doc_id)
+    for pattern in map(fold_text, filter(None, policy.restricted_filename_patterns)):
+        globbed = re.search(r"[*?[]", pattern) and re.search(f"(?:^|/){_glob(pattern)}$", folded_path, re.S)
+        if pattern in folded_path or globbed:
+            labels.append(Sensitivity.RESTRICTED)
+    if text and policy.restricted_keywords:
+        folded = fold_text(text)
+        if any(word and fold_text(word) in folded for word in policy.restricted_keywords):
+            labels.append(Sensitivity.RESTRICTED)
+    return max(labels, key=lambda label: label.rank)
+
+
+def _glob(pattern: str) -> str:
+    """Translate a glob: ``*`` and ``?`` stay inside one name, ``**`` does not."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(known.get(p) or (p.replace("[!", "[^") if p[:1] == "[" and p[-1:] == "]" else re.escape(p)) for p in parts)
+
+
+def _bytes_of(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+    except OSError:
+        return None
+
+
+def _front_matter_label(block: str) -> list[Sensitivity]:
+    if not block:
+        return []
+    try:
+        values = yaml.safe_load(block)
+    except yaml.YAMLError:
+        return [Sensitivity.RESTRICTED]
+    if not isinstance(values, dict):
+        return [Sensitivity.RESTRICTED]
+    return [read_label(value) for key, value in values.items() if str(key).strip().casefold() == "sensitivity"]
+
+
+# -- chunks ----------------------------------------------------------------------------------------------------------
+
+_QUOTES = """
+    SELECT t.doc_id, any_value(t.text) AS text,
+           list(s.char_start ORDER BY s.seq) AS starts, list(s.char_end ORDER BY s.seq) AS ends,
+           list(s.text ORDER BY s.seq) AS texts, list(s.seq ORDER BY s.seq) AS seqs
+    FROM document_text t LEFT JOIN staged_chunk s USING (doc_id)
+    WHERE t.doc_id > ? AND t.doc_id <= ?
+    GROUP BY t.doc_id
+"""
+
+
+def audit_chunk_text(store: ChunkStore) -> AuditResult:
+    """Staged chunks quote the canonical text at their offsets, and together cover all of it (SPEC 2.4)."""
+    result = AuditResult()
+    with store.connect() as connection:
+        name = references(connection)
+        for batch in _by_document(connection, _QUOTES):
+            for row in batch.to_pylist():
+                result.checked += 1
+                if why := _misquoted(row):
+                    result.violate(f"{name(row['doc_id'])} ({why})")
+    return result.conclude(
+        f"The chunks of all {result.checked} documents quote their text exactly and cover all of it.",
+        "documents have chunks that do not quote or cover their text. Run refresh; if it stays, report the chunker.",
+    )
+
+
+def _by_document(
+    connection: duckdb.DuckDBPyConnection, query: str, characters: int = 8_000_000
+) -> Iterator[pa.RecordBatch]:
+    """Run a query over ranges of documents that hold about so many characters each: memory stays bounded."""
+    ends: list[str] = []
+    size = 0
+    last = ""
+    for doc_id, length in connection.execute(
+        "SELECT doc_id, length(text) FROM document_text ORDER BY doc_id"
+    ).fetchall():
+        size += length
+        last = doc_id
+        if size >= characters:
+            ends.append(doc_id)
+            size = 0
+    if last and (not ends or ends[-1] != last):
+        ends.append(last)
+    start = ""
+    for end in ends:
+        yield from connection.sql(query, params=[start, end]).to_arrow_reader(256)
+        start = end
+
+
+_EDGES = re.compile(r"^[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff]+|[\s\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff]+$")
+
+
+def _misquoted(row: Mapping[str, object]) -> str:
+    """Name what is wrong with one document's chunks, or return ``''``."""
+    lines = (_EDGES.sub("", line) if line[:1] <= " " or line[-1:] <= " " or not line.isascii() else line
+             for line in str(row["text"]).split("\n"))  # fmt: skip
+    canonical = "\n".join(line for line in lines if line)
+    starts, ends, texts = row["starts"], row["ends"], row["texts"]
+    assert isinstance(starts, list) and isinstance(ends, list) and isinstance(texts, list)
+    if starts == [None]:
+        return "no chunks" if canonical else ""
+    if row["seqs"] != list(range(len(starts))):
+        return "gap in seq"
+    covered = previous = 0
+    for start, end, text in zip(starts, ends, texts, strict=True):
+        if not text or canonical[start:end] != text or end - start != len(text):
+            return "text differs"
+        if start < previous:
+            return "goes back"
+        if start > covered and canonical[covered:start].strip():
+            return "text left out"
+        previous, covered = start, max(covered, end)
+    return "text left out" if canonical[covered:].strip() else ""
+
+
+_WINDOWS = """
+    SELECT s.doc_id, any_value(t.text) AS text, list(s.text ORDER BY s.seq) AS texts,
+           list(s.window_text ORDER BY s.seq) AS windows, list(s.parent_locator ORDER BY s.seq) AS parents,
+           list(s.source_locator ORDER BY s.seq) AS locators, list(s.para_start ORDER BY s.seq) AS starts,
+           list(s.para_end ORDER BY s.seq) AS ends
+    FROM staged_chunk s JOIN document_text t USING (doc_id)
+    WHERE (s.window_text != '' OR s.parent_locator != '') AND s.doc_id > ? AND s.doc_id <= ?
+    GROUP BY s.doc_id
+"""
+_SPAN = re.compile(r"^(?P<prefix>.*)#para(?P<first>\d+)(?:-(?P<last>\d+))?$", re.S)
+
+
+def audit_windows(store: ChunkStore) -> AuditResult:
+    """Windows contain their child, parent spans contain its span, both from its own document (SPEC 2.6, 2.7)."""
+    result = AuditResult()
+    with store.connect() as connection:
+        name = references(connection)
+        for batch in _by_document(connection, _WINDOWS, characters=2_000_000):
+            for row in batch.to_pylist():
+                lines = (_EDGES.sub("", line) for line in row["text"].split("\n"))
+                canonical = "\n".join(line for line in lines if line)
+                own: dict[str, bool] = {}
+                for text, window, parent, locator, first, last in zip(
+                    row["texts"], row["windows"], row["parents"], row["locators"], row["starts"], row["ends"], strict=True
+                ):
+                    result.checked += 1
+                    if window not in own:
+                        own[window] = window in canonical
+                    if not own[window] or (window and text not in window):
+                        result.violate(f"{name(row['doc_id'])} (window)")
+                    elif parent and not _contains(parent, locator, first, last):
+                        result.violate(f"{name(row['doc_id'])} (parent span)")
+    return result.conclude(
+        f"All {result.checked} windows hold their chunk and come from its own document."
+        if result.checked
+        else "The chunker in use gives no windows.",
+        "windows do not hold their chunk, or come from elsewhere. Run refresh; if it stays, report the chunker.",
+    )
+
+
+def _contains(parent: str, locator: str, first: int, last: int) -> bool:
+    outer, inner = _SPAN.match(parent), _SPAN.match(locator)
+    if outer is None or inner is None or outer["prefix"] != inner["prefix"]:
+        return False
+    return int(outer["first"]) <= first and last <= int(outer["last"] or outer["first"])
+
+
+def audit_chunk_labels(store: ChunkStore) -> AuditResult:
+    """All chunks of a document, staged and stored, in every version, are labelled at least as it is (SPEC 2.4, 3.4)."""
+    result = AuditResult()
+    with store.connect() as connection:
+        name = references(connection)
+        row = connection.execute("SELECT count(*) FROM staged_chunk").fetchone()
+        result.checked = row[0] if row else 0
+        for doc_id, n in connection.execute(
+            f"""
+            SELECT doc_id, count(*) FROM (
+                SELECT s.doc_id FROM staged_chunk s JOIN document d USING (doc_id)
+                WHERE s.sensitivity IS DISTINCT FROM d.sensitivity
+                UNION ALL
+                SELECT c.doc_id FROM narrative_chunk c JOIN document d USING (doc_id)
+                WHERE {rank_of('c.sensitivity')} < {rank_of('d.sensitivity')}
+                   OR (c.active AND c.sensitivity IS DISTINCT FROM d.sensitivity AND d.status = 'ingested')
+            ) GROUP BY doc_id ORDER BY doc_id
+            """
+        ).fetchall():
+            result.violate(name(doc_id), n)
+    return result.conclude(
+        f"All {result.checked} chunks carry the label of their document.",
+        "chunks carry another label than their document. Run refresh to write them again.",
+    )
+
+
+# -- chunk_store -----------------------------------------------------------------------------------------------------
+
+
+def audit_versions(store: ChunkStore) -> AuditResult:
+    """One active version per document, versions without gaps, and the active one equals what is staged (SPEC 3.3)."""
+    result = AuditResult()
+    # Rows are compared by digest: a full row may hold a window of thousands of characters.
+    columns = f"doc_id, sha256(concat_ws(chr(31), {', '.join(CHUNK_COLUMNS)}))"
+    with store.connect() as connection:
+        name = references(connection)
+        row = connection.execute("SELECT count(DISTINCT doc_id) FROM narrative_chunk").fetchone()
+        result.checked = row[0] if row else 0
+        for doc_id, why in connection.execute(
+            """
+            SELECT doc_id, 'several active versions' FROM narrative_chunk WHERE active
+            GROUP BY doc_id HAVING count(DISTINCT version) > 1
+            UNION ALL
+            SELECT doc_id, 'gap in versions' FROM narrative_chunk
+            GROUP BY doc_id HAVING max(version) != count(DISTINCT version) OR min(version) != 1
+            UNION ALL
+            SELECT doc_id, 'gap in seq' FROM narrative_chunk
+            GROUP BY doc_id, version HAVING max(seq) + 1 != count(*) OR count(DISTINCT seq) != count(*)
+            UNION ALL
+            SELECT doc_id, 'an older version is active' FROM narrative_chunk
+            GROUP BY doc_id HAVING max(version) FILTER (active) < max(version)
+            ORDER BY 1, 2
+            """
+        ).fetchall():
+            result.violate(f"{name(doc_id)} ({why})")
+        for (doc_id,) in connection.execute(
+            f"""
+            SELECT DISTINCT doc_id FROM (
+                (SELECT {columns} FROM staged_chunk EXCEPT ALL SELECT {columns} FROM narrative_chunk WHERE active)
+                UNION ALL
+                (SELECT {columns} FROM narrative_chunk WHERE active AND doc_id IN (SELECT doc_id FROM document)
+                 EXCEPT ALL SELECT {columns} FROM staged_chunk)
+            ) ORDER BY doc_id
+            """
+        ).fetchall():
+            result.violate(f"{name(doc_id)} (active version differs from what is staged)")
+    return result.conclude(
+        f"All {result.checked} documents have one active version at most, without gaps, equal to what is staged.",
+        "documents break the rule of versions. Run refresh; if it stays, restore the store from a copy.",
+    )
+
+
+def audit_schema(store: ChunkStore) -> AuditResult:
+    """Every table has every column, and rows older than a column read back with its default (SPEC 3.2)."""
+    result = AuditResult()
+    with store.connect() as connection:
+        for table, columns in TABLES.items():
+            present = {row[1]: row[4] for row in connection.execute(f"PRAGMA table_info('{table}')").fetchall()}
+            result.checked += len(columns)
+            for column in columns.keys() - present.keys():
+                result.violate(f"{table}.{column} is missing")
+            # A column of a store of another origin may have no default, and then may hold nulls.
+            must = [c for c, kind in columns.items() if "NOT NULL" in kind and present.get(c) is not None]
+            if not must:
+                continue
+            row = connection.execute(
+                f"SELECT {', '.join(f'count(*) FILTER ({c} IS NULL)' for c in must)} FROM {table}"
+            ).fetchone()
+            for column, nulls in zip(must, row or (), strict=True):
+                if nulls:
+                    result.violate(f"{table}.{column} is null in {nulls} rows")
+    return result.conclude(
+        f"All {result.checked} columns of {len(TABLES)} tables are there, and no row lacks a value it must have.",
+        "columns are missing or hold no value. Run refresh, which adds columns; restore a copy if rows hold nulls.",
+    )
+

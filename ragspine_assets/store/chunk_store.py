@@ -1,0 +1,255 @@
+"""The versioned chunk store: every version of every document's chunks, citable until purged (SPEC 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+
+import duckdb
+import pyarrow as pa
+
+from ..chunking.chunk import Chunk
+from ..policy import read_label
+from .database import MEMORY, StoreError, open_database, transaction
+from .labels import raise_labels
+from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
+
+FILTERS = ("doc_id", "topic", "entity", "geography", "period", "language")
+"""Columns by which chunks can be filtered (SPEC 3.3)."""
+
+_STORED = (*CHUNK_COLUMNS, "ingested_at", "version", "active")
+# A store of another origin may allow nulls where ours does not; they read back as the column's default.
+_READ = ", ".join(
+    "coalesce(strftime(ingested_at, '%Y-%m-%dT%H:%M:%S.%fZ'), '') AS ingested_at"
+    if name == "ingested_at"
+    else f"coalesce({name}, {kind.rpartition('DEFAULT ')[2]}) AS {name}"
+    if "DEFAULT" in (kind := TABLES["narrative_chunk"][name])
+    else name
+    for name in _STORED
+)
+
+
+@dataclass(frozen=True)
+class StoredChunk(Chunk):
+    """A chunk as the store keeps it (SPEC 3.1).
+
+    Attributes:
+        ingested_at: when this version was written, UTC, ISO 8601; ``''`` for a chunk that was never stored.
+        version: version of its document, from 1.
+        active: whether this is the version that counts now.
+    """
+
+    ingested_at: str = ""
+    version: int = 1
+    active: bool = True
+
+    @property
+    def citation(self) -> str:
+        """The durable name of this chunk: ``{doc_id}@v{version}#c{seq}``."""
+        return f"{self.doc_id}@v{self.version}#c{self.seq}"
+
+
+_STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
+
+
+class ChunkStore:
+    """One DuckDB file with every chunk of every version (SPEC 3).
+
+    Each call opens the file and closes it again, so that other processes get their turn; ``with store:`` keeps it open
+    for several calls. The schema is created or migrated when the store is first opened.
+
+    Args:
+        path: the store file, or ``:memory:``. The file is created with mode 0600.
+        wait_s: seconds to wait, with back-off, while another process holds the store.
+        memory_limit: what DuckDB's buffers may take before it spills beside the store.
+        threads: threads a query may use; at most 4 when not given.
+
+    Raises:
+        StoreBusyError: (any call) another process held the store for too long; the message names it.
+        StoreError: (any call) the file is not a store, or cannot be opened.
+    """
+
+    def __init__(
+        self, path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320MB", threads: int | None = None
+    ) -> None:
+        self.path = path if str(path) == MEMORY else Path(path)
+        self._wait_s = wait_s
+        self._memory_limit = memory_limit
+        self._threads = threads
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._held = ExitStack()
+        self._migrated = False
+        if str(path) == MEMORY:
+            self.__enter__()
+
+    def __repr__(self) -> str:
+        return f"ChunkStore({str(self.path)!r})"
+
+    def __enter__(self) -> ChunkStore:
+        if self._connection is None:
+            self._held.enter_context(self.connect())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if str(self.path) != MEMORY:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file if this store holds it open."""
+        self._held.close()
+
+    def connect(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """Open the store for a block of work, with a current schema; nested blocks share one connection."""
+        return self._connect()
+
+    @contextmanager
+    def _connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        if self._connection is not None:
+            yield self._connection
+            return
+        with open_database(
+            self.path, wait_s=self._wait_s, memory_limit=self._memory_limit, threads=self._threads
+        ) as connection:
+            if not self._migrated:
+                migrate(connection)
+                self._migrated = True
+            self._connection = connection
+            try:
+                yield connection
+            finally:
+                self._connection = None
+
+    def init_schema(self) -> None:
+        """Create what is missing and add missing columns; silent on a current schema (SPEC 3.2)."""
+        with self.connect() as connection:
+            migrate(connection)
+
+    def pending_migrations(self) -> list[str]:
+        """Return the statements ``init_schema`` would run on this file, without running them."""
+        with open_database(self.path, wait_s=self._wait_s) as connection:
+            return pending_changes(connection)
+
+    def replace_doc_chunks(self, doc_id: str, chunks: Sequence[Chunk], valid_as_of: str = "") -> int:
+        """Make ``chunks`` the active version of a document, in one transaction (SPEC 3.3).
+
+        The former version is deactivated and stays citable. An empty list withdraws the document. A label outside the
+        lattice is stored as RESTRICTED, and a label higher than that of older versions raises theirs.
+
+        Args:
+            doc_id: the document; every chunk must name it.
+            chunks: the chunks of the new version, in order of ``seq``.
+            valid_as_of: date for which the content is valid; each chunk's own where empty.
+
+        Returns:
+            The number of the new version, or of the one withdrawn (0 where there was none).
+
+        Raises:
+            ValueError: a chunk belongs to another document, or a ``seq`` is there twice.
+        """
+        if any(chunk.doc_id != doc_id for chunk in chunks):
+            raise ValueError(f"replace_doc_chunks({doc_id!r}): a chunk names another document.")
+        if len({chunk.seq for chunk in chunks}) != len(chunks):
+            raise ValueError(f"replace_doc_chunks({doc_id!r}): two chunks have the same seq.")
+        with self.connect() as connection, transaction(connection):
+            row = connection.execute(
+                "SELECT coalesce(max(version), 0) FROM narrative_chunk WHERE doc_id = ?", [doc_id]
+            ).fetchone()
+            version = row[0] if row else 0
+            connection.execute("UPDATE narrative_chunk SET active = FALSE WHERE doc_id = ? AND active", [doc_id])
+            if not chunks:
+                return version
+            insert_chunks(connection, [_rows(chunks, valid_as_of)], version=version + 1)
+            raise_labels(
+                connection,
+                {doc_id: (max((read_label(c.sensitivity) for c in chunks), key=lambda s: s.rank), "a later version")},
+            )
+            return version + 1
+
+    def iter_chunks(
+        self,
+        *,
+        doc_id: str | None = None,
+        topic: str | None = None,
+        entity: str | None = None,
+        geography: str | None = None,
+        period: str | None = None,
+        language: str | None = None,
+        include_inactive: bool = False,
+    ) -> Iterator[StoredChunk]:
+        """Yield stored chunks, ordered by ``(doc_id, seq, version)``; active ones only unless told otherwise.
+
+        The store is held while the iterator lives. This is inside the trust boundary: RESTRICTED chunks are among
+        them (SPEC 4.1).
+        """
+        given = dict(zip(FILTERS, (doc_id, topic, entity, geography, period, language), strict=True))
+        wanted = {name: value for name, value in given.items() if value is not None}
+        conditions = [f"{name} = ?" for name in wanted] + ([] if include_inactive else ["active"])
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        with self.connect() as connection:
+            reader = connection.cursor().execute(
+                f"SELECT {_READ} FROM narrative_chunk {where} ORDER BY doc_id, seq, version", list(wanted.values())
+            )
+            while rows := reader.fetchmany(2048):
+                for row in rows:
+                    yield _stored(row)
+
+    def resolve(self, citation: str) -> StoredChunk | None:
+        """Return the chunk a citation ``{doc_id}@v{version}#c{seq}`` names, active or not; None if there is none."""
+        head, _, seq = citation.rpartition("#c")
+        doc_id, _, version = head.rpartition("@v")
+        if not (doc_id and seq.isdecimal() and version.isdecimal()):
+            return None
+        with self.connect() as connection:
+            row = connection.execute(
+                f"SELECT {_READ} FROM narrative_chunk WHERE doc_id = ? AND version = ? AND seq = ?",
+                [doc_id, int(version), int(seq)],
+            ).fetchone()
+        return _stored(row) if row else None
+
+    def count(self, *, include_inactive: bool = False) -> int:
+        """Return how many chunks there are; active ones only unless told otherwise."""
+        with self.connect() as connection:
+            where = "" if include_inactive else "WHERE active"
+            row = connection.execute(f"SELECT count(*) FROM narrative_chunk {where}").fetchone()
+        return row[0] if row else 0
+
+
+def _stored(row: tuple[object, ...]) -> StoredChunk:
+    return StoredChunk(**dict(zip(_STORED, row, strict=True)))  # pyright: ignore[reportArgumentType]
+
+
+def _rows(chunks: Iterable[Chunk], valid_as_of: str) -> pa.RecordBatch:
+    columns: dict[str, list[object]] = {name: [] for name in CHUNK_COLUMNS}
+    for chunk in chunks:
+        for name in CHUNK_COLUMNS:
+            columns[name].append(getattr(chunk, name))
+    columns["sensitivity"] = [str(read_label(label)) for label in columns["sensitivity"]]
+    if valid_as_of:
+        columns["valid_as_of"] = [valid_as_of] * len(columns["doc_id"])
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def insert_chunks(
+    connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch], *, version: int
+) -> None:
+    """Append rows with the columns of a chunk as active rows of one version number."""
+    names = ", ".join(CHUNK_COLUMNS)
+    now = datetime.now(UTC).replace(tzinfo=None)
+    for batch in batches:
+        connection.register("_incoming", batch)
+        try:
+            connection.execute(
+                f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
+                f"SELECT {names}, ?, ?, TRUE FROM _incoming",
+                [now, version],
+            )
+        except duckdb.Error as error:
+            raise StoreError(f"The chunks could not be stored ({type(error).__name__}); nothing was changed.") from None
+        finally:
+            connection.unregister("_incoming")

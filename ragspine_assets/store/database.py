@@ -1,0 +1,176 @@
+"""Opening the store: its lock, its permissions, its spill files (SPEC 3.1, 3.6).
+
+The only mutex is DuckDB's lock on the file, which the kernel frees when its holder dies. A second writer waits with
+back-off and then fails with a message that names the holder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import duckdb
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+MEMORY = ":memory:"
+_BUSY = re.compile(r"Could not set lock on file .*?(?:Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\))", re.S)
+_OTHER_CONFIGURATION = "different configuration"
+
+_open_paths: dict[str, int] = {}
+_open_paths_guard = threading.Lock()
+_in_transaction: set[int] = set()
+
+
+class StoreError(RuntimeError):
+    """The store cannot do what was asked; the message says why and what to do. It never holds document text."""
+
+
+class StoreBusyError(StoreError):
+    """Another process holds the store's lock and did not release it in time."""
+
+
+def _is_busy(error: BaseException) -> bool:
+    return isinstance(error, duckdb.Error) and (
+        "Could not set lock" in str(error) or _OTHER_CONFIGURATION in str(error)
+    )
+
+
+def _busy_error(path: Path, error: BaseException, waited_s: float) -> StoreBusyError:
+    found = _BUSY.search(str(error))
+    holder = f"process {found['pid']} ({Path(found['program']).name})" if found else "another connection"
+    return StoreBusyError(
+        f"The store {path} is in use by {holder}; waited {waited_s:.0f} s. Let it finish or end it, then run again. "
+        "A process that dies frees the store by itself."
+    )
+
+
+def _prepare_folder(path: Path) -> None:
+    folder = path.parent
+    if not folder.exists():
+        folder.mkdir(parents=True, mode=0o700)
+        folder.chmod(0o700)
+
+
+def _remove_stale_spill(path: Path) -> None:
+    """Delete what a killed process left in the spill folder: it is plain text of documents."""
+    with suppress(FileNotFoundError):
+        for spilled in os.scandir(_spill_folder(path)):
+            with suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(spilled.path)
+
+
+def _spill_folder(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")
+
+
+@contextmanager
+def open_database(
+    path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320MB", threads: int | None = None
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the store file for reading and writing, and close it in every case.
+
+    The file is created with mode 0600, in a folder created with mode 0700 (an existing folder keeps its mode). Spill
+    files go beside the store; those that a killed process left are removed. Extensions are never installed.
+
+    Args:
+        path: the store file, or ``:memory:``.
+        wait_s: how many seconds to wait, with back-off, for another process to release the lock.
+        memory_limit: what DuckDB's buffers may take before it spills.
+        threads: how many threads a query may use; at most 4 when not given.
+
+    Raises:
+        StoreBusyError: the lock was not free in time.
+        StoreError: the file is not a store, or cannot be read or written.
+    """
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": memory_limit,
+        "threads": str(threads or min(os.cpu_count() or 1, 4)),
+    }
+    if str(path) == MEMORY:
+        connection = duckdb.connect(MEMORY, config=config)
+        try:
+            yield connection
+        finally:
+            connection.close()
+        return
+    path = Path(os.path.abspath(path))
+    config["temp_directory"] = str(_spill_folder(path))
+    try:
+        _prepare_folder(path)
+    except OSError as error:
+        raise StoreError(
+            f"The folder {path.parent} of the store cannot be created ({error.strerror}). Choose another STORE=."
+        ) from None
+    # The log beside the store is created by DuckDB at its first write: everything it creates must be private.
+    mask = os.umask(0o077)
+    try:
+        connection = _connect(path, config, wait_s)
+        key = str(path)
+        with _open_paths_guard:
+            if not _open_paths.get(key):
+                _remove_stale_spill(path)
+            _open_paths[key] = _open_paths.get(key, 0) + 1
+        try:
+            yield connection
+        finally:
+            with _open_paths_guard:
+                _open_paths[key] -= 1
+            connection.close()
+    finally:
+        os.umask(mask)
+
+
+def _connect(
+    path: Path, config: dict[str, str | bool | int | float | list[str]], wait_s: float
+) -> duckdb.DuckDBPyConnection:
+    attempts = Retrying(
+        retry=retry_if_exception(_is_busy),
+        stop=stop_after_delay(wait_s),
+        wait=wait_random_exponential(multiplier=0.05, max=1.0),
+        reraise=True,
+    )
+    try:
+        connection = attempts(duckdb.connect, str(path), config=config)
+    except duckdb.Error as error:
+        if _is_busy(error):
+            raise _busy_error(path, error, wait_s) from None
+        raise StoreError(_unopened(path, error)) from None
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+    return connection
+
+
+def _unopened(path: Path, error: duckdb.Error) -> str:
+    if "not a valid DuckDB database file" in str(error):
+        return f"{path} is not a store: it is no DuckDB file. Choose another STORE=, or move the file away."
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        return f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
+    return f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another STORE=."
+
+
+@contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Run the block in one transaction, or in the caller's when there is one: all of it is stored, or nothing."""
+    # DuckDB aborts a transaction in which another BEGIN is tried, so who is in one is remembered here.
+    if id(connection) in _in_transaction:
+        yield connection
+        return
+    connection.execute("BEGIN TRANSACTION")
+    _in_transaction.add(id(connection))
+    try:
+        yield connection
+    except BaseException:
+        # The engine ends a transaction by itself when the database is lost: then there is nothing to roll back.
+        with suppress(duckdb.Error):
+            connection.execute("ROLLBACK")
+        raise
+    else:
+        connection.execute("COMMIT")
+    finally:
+        _in_transaction.discard(id(connection))

@@ -1,0 +1,152 @@
+"""Second stage: the text of every document becomes staged chunks (SPEC 2, 1.9).
+
+A document is cut again when the fingerprint of what its chunks depend on differs from the one its staged chunks carry:
+text, pages, metadata, label, chunker and its parameters.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import duckdb
+import pyarrow as pa
+
+from ..chunking.chunk import DocumentMeta, require_sizes
+from ..chunking.protocol import Chunker
+from ..chunking.seam import ChunkBatch, DocumentInput, chunk_batches, chunker_identity
+from .chunk_store import ChunkStore
+from .database import transaction
+from .schema import CHUNK_COLUMNS
+
+_META = ("title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
+
+# What a document's chunks depend on. The separator cannot occur in normalised text.
+_FINGERPRINT = (
+    "sha256(concat_ws(chr(31), ?, d.text_hash, d.markup, coalesce(t.page_starts::VARCHAR, ''), "
+    + ", ".join(f"d.{name}" for name in _META)
+    + "))"
+)
+_DUE = f"""
+    SELECT d.doc_id, d.markup, {', '.join('d.' + name for name in _META)}, t.text, t.page_starts,
+           {_FINGERPRINT} AS fingerprint, s.doc_id IS NOT NULL AS is_staged
+    FROM document d JOIN document_text t USING (doc_id) LEFT JOIN staged_document s USING (doc_id)
+    WHERE s.fingerprint IS DISTINCT FROM {_FINGERPRINT}
+    ORDER BY d.doc_id
+"""
+
+
+@dataclass
+class StagingReport:
+    """What a run cut.
+
+    Attributes:
+        chunker: the chunker and its parameters, as they count in the fingerprint.
+        outcomes: documents by what happened: new, changed, unchanged, removed, failed.
+        failed: documents that could not be cut, with the reason; in ids, so not for the outside.
+        seconds: time by part of the work.
+    """
+
+    chunker: str = ""
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)
+
+
+def stage_chunks(
+    store: ChunkStore,
+    chunker: Chunker | None = None,
+    *,
+    max_chars: int = 480,
+    overlap_chars: int = 80,
+    progress: Callable[[str], None] | None = None,
+) -> StagingReport:
+    """Cut every document whose staged chunks are not those of its current text, metadata and chunker.
+
+    Args:
+        store: the chunk store, after `sync_documents`.
+        chunker: how to cut; None means `chunk_document`.
+        max_chars: longest chunk, in code points.
+        overlap_chars: how much of a chunk may be carried into the next, in code points.
+        progress: called with a line from time to time; the lines hold no names and no text.
+
+    Raises:
+        ValueError: the sizes are not legal (SPEC 2.2).
+    """
+    require_sizes(max_chars, overlap_chars)
+    report = StagingReport(chunker=chunker_identity(chunker, max_chars, overlap_chars))
+    with store.connect() as connection:
+        _drop_gone(connection, report)
+        reader = connection.cursor().sql(_DUE, params=[report.chunker, report.chunker]).to_arrow_reader(512)
+        due: dict[str, tuple[str, bool]] = {}
+        parts = chunk_batches(_inputs(reader, due), chunker, max_chars=max_chars, overlap_chars=overlap_chars)
+        last = time.perf_counter()
+        while True:
+            started = time.perf_counter()
+            part = next(parts, None)
+            cut = time.perf_counter()
+            report.seconds["chunking"] += cut - started
+            if part is None:
+                break
+            _store_part(connection, part, due, report)
+            report.seconds["writing"] += time.perf_counter() - cut
+            if progress and cut - last > 2:
+                last = cut
+                progress(f"cut {report.outcomes['new'] + report.outcomes['changed']} documents")
+        row = connection.execute("SELECT count(*) FROM staged_document").fetchone()
+        total = row[0] if row else 0
+        report.outcomes["unchanged"] = total - report.outcomes["new"] - report.outcomes["changed"]
+    return report
+
+
+def _inputs(reader: pa.RecordBatchReader, due: dict[str, tuple[str, bool]]) -> Iterator[DocumentInput]:
+    for batch in reader:
+        for row in batch.to_pylist():
+            due[row["doc_id"]] = (row["fingerprint"], row["is_staged"])
+            meta = DocumentMeta(row["doc_id"], markup=row["markup"] or "plain", **{name: row[name] for name in _META})
+            yield DocumentInput(row["text"], meta, tuple(row["page_starts"] or ()))
+
+
+def _drop_gone(connection: duckdb.DuckDBPyConnection, report: StagingReport) -> None:
+    gone = "SELECT doc_id FROM staged_document ANTI JOIN document_text USING (doc_id)"
+    row = connection.execute(f"SELECT count(*) FROM ({gone})").fetchone()
+    report.outcomes["removed"] = row[0] if row else 0
+    if report.outcomes["removed"]:
+        with transaction(connection):
+            connection.execute(f"DELETE FROM staged_chunk WHERE doc_id IN ({gone})")
+            connection.execute(f"DELETE FROM staged_document WHERE doc_id IN ({gone})")
+
+
+def _store_part(
+    connection: duckdb.DuckDBPyConnection, part: ChunkBatch, due: dict[str, tuple[str, bool]], report: StagingReport
+) -> None:
+    documents = [(done.doc_id, done.rows_digest, *due.pop(done.doc_id)) for done in part.documents]
+    replaced = [doc_id for doc_id, _, _, is_staged in documents if is_staged]
+    for doc_id, reason in part.failed:
+        report.failed.append((doc_id, reason))
+        report.outcomes["failed"] += 1
+    report.outcomes["changed"] += len(replaced)
+    report.outcomes["new"] += len(documents) - len(replaced)
+    names = ", ".join(CHUNK_COLUMNS)
+    with transaction(connection):
+        if replaced:
+            connection.register("_replaced", pa.table({"doc_id": replaced}))
+            connection.execute("DELETE FROM staged_chunk WHERE doc_id IN (SELECT doc_id FROM _replaced)")
+            connection.execute("DELETE FROM staged_document WHERE doc_id IN (SELECT doc_id FROM _replaced)")
+            connection.unregister("_replaced")
+        connection.register("_chunks", part.rows)
+        connection.execute(f"INSERT INTO staged_chunk ({names}) SELECT {names} FROM _chunks")
+        connection.unregister("_chunks")
+        if documents:
+            doc_ids, digests, fingerprints, _ = (list(column) for column in zip(*documents, strict=True))
+            connection.register(
+                "_staged", pa.table({"doc_id": doc_ids, "fingerprint": fingerprints, "rows_digest": digests})
+            )
+            connection.execute(
+                "INSERT INTO staged_document (doc_id, fingerprint, rows_digest, chunker) "
+                "SELECT doc_id, fingerprint, rows_digest, ? FROM _staged",
+                [report.chunker],
+            )
+            connection.unregister("_staged")

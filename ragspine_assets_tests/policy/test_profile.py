@@ -1,0 +1,162 @@
+import pickle
+from pathlib import Path
+
+import pytest
+
+from ragspine_assets.policy import DimensionSpec, DomainProfile, ProfileError, SensitivityPolicy, load_profile
+
+FULL = """
+[home]
+company_name = "Synth Group"
+entity_code = "GRP"
+[home.synonyms]
+"synth group" = "GRP"
+"シンス" = "SUBA"
+[home.geography]
+GRP = "GLOBAL"
+SUBB = "SOUTH"
+[home.labels]
+GRP = "Group"
+[external_entities]
+"rival corp" = "RivalCorp"
+[sensitivity]
+default_level = "confidential"
+escalate_unknown_to_restricted = false
+restricted_filename_patterns = ["board/"]
+restricted_keywords = ["strictly private"]
+[dimensions.metric]
+label = "Metric"
+kind = "measure"
+required = true
+synonyms = { revenue = "REV" }
+units = { REV = "USD_M", EBIT = "USD_M" }
+labels = { REV = "Revenue" }
+[dimensions.geography]
+identity = false
+derived_from = "entity"
+derivation = { GRP = "GLOBAL" }
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def _write(text: str) -> Path:
+        path = tmp_path / "profile.toml"
+        path.write_bytes(text.encode())
+        return path
+
+    return _write
+
+
+def test_every_section_is_read(write):
+    profile = load_profile(write(FULL))
+    assert profile.home_company_name == "Synth Group"
+    assert profile.home_entity_code == "GRP"
+    assert profile.home_entity_synonyms == {"synth group": "GRP", "シンス": "SUBA"}
+    assert profile.entity_geography == {"GRP": "GLOBAL", "SUBB": "SOUTH"}
+    assert profile.home_entity_labels == {"GRP": "Group"}
+    assert profile.external_entities == {"rival corp": "RivalCorp"}
+    assert profile.sensitivity == SensitivityPolicy("CONFIDENTIAL", False, ["board/"], ["strictly private"])
+    assert [spec.name for spec in profile.dimensions] == ["metric", "geography"]
+    metric, geography = profile.dimensions
+    assert (metric.label, metric.kind, metric.required, metric.synonyms) == ("Metric", "measure", True, {"revenue": "REV"})
+    assert (geography.identity, geography.derived_from, geography.derivation) == (False, "entity", {"GRP": "GLOBAL"})
+    assert profile.unknown_keys == ()
+
+
+def test_the_vocabulary_of_the_graph_comes_from_all_sections(write):
+    profile = load_profile(write(FULL + '[dimensions.entity]\nsynonyms = { subc = "SUBC", "synth group" = "OTHER" }\n'))
+    assert profile.entity_codes() == ("GRP", "OTHER", "SUBA", "SUBB", "SUBC")
+    assert profile.metric_codes() == ("EBIT", "REV")
+    assert profile.synonym_entities() == {"synth group": "GRP", "シンス": "SUBA", "subc": "SUBC"}
+
+
+@pytest.mark.parametrize("text", ["", "\ufeff", "[home]\n", "[dimensions]\n[sensitivity]\n", "# nothing\r\n"])
+def test_an_absent_section_is_empty_and_nothing_is_built_in(write, text):
+    profile = load_profile(write(text))
+    assert profile == DomainProfile()
+    assert profile.entity_codes() == profile.metric_codes() == profile.dimensions == ()
+    assert profile.sensitivity == SensitivityPolicy()
+    assert profile.digest() == DomainProfile().digest()
+
+
+def test_every_wrong_value_is_named_with_the_file_in_one_message(write):
+    path = write(
+        """
+        dimensions.metric = 3
+        dimensions.period = { required = "yes", synonyms = ["a"], default = 1 }
+        external_entities = "rival"
+        [home]
+        company_name = 7
+        synonyms = { acme = 1, "" = "X" }
+        [sensitivity]
+        default_level = "SECRET"
+        restricted_keywords = ["a", 2]
+        escalate_unknown_to_restricted = "no"
+        """
+    )
+    with pytest.raises(ProfileError) as caught:
+        load_profile(path)
+    message = str(caught.value)
+    assert message.startswith(f"profile {path}: ")
+    for part in (
+        "dimensions.metric must be a table, not a number",
+        "dimensions.period.required must be true or false, not a string",
+        "dimensions.period.synonyms must be a table, not a list",
+        "dimensions.period.default must be a string, not a number",
+        "external_entities must be a table, not a string",
+        "home.company_name must be a string, not a number",
+        "home.synonyms.acme must be a string, not a number",
+        "home.synonyms has a blank key",
+        "sensitivity.default_level 'SECRET' is no sensitivity label",
+        "sensitivity.restricted_keywords: entry 2 must be a string, not a number",
+        "sensitivity.escalate_unknown_to_restricted must be true or false, not a string",
+    ):
+        assert part in message
+
+
+def test_unknown_keys_are_ignored_and_listed(write):
+    profile = load_profile(write("extra = 1\n[home]\nmotto = 'x'\n[dimensions.a]\nweight = 2\n"))
+    assert profile.unknown_keys == ("extra", "home.motto", "dimensions.a.weight")
+    assert profile.home_company_name == ""
+
+
+@pytest.mark.parametrize(
+    ("raw", "part"), [(b"[home", "no valid TOML"), (b"\xff\xfe", "not UTF-8"), (None, "cannot be read")]
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path, raw, part):
+    path = tmp_path / "p.toml"
+    if raw is not None:
+        path.write_bytes(raw)
+    with pytest.raises(ProfileError, match=part) as caught:
+        load_profile(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_profile_is_read_only(write):
+    profile = load_profile(write(FULL))
+    with pytest.raises(TypeError):
+        profile.home_entity_synonyms["x"] = "y"  # pyright: ignore[reportIndexIssue]
+    with pytest.raises(TypeError):
+        profile.dimensions[0].synonyms["x"] = "y"  # pyright: ignore[reportIndexIssue]
+    source = {"a": "A"}
+    frozen = DomainProfile(home_entity_synonyms=source)
+    source["b"] = "B"
+    assert frozen.home_entity_synonyms == {"a": "A"}
+
+
+def test_the_digest_depends_on_content_and_not_on_order(write):
+    one = DomainProfile(home_entity_synonyms={"a": "A", "b": "B"}, dimensions=(DimensionSpec("x"), DimensionSpec("y")))
+    same = DomainProfile(home_entity_synonyms={"b": "B", "a": "A"}, dimensions=(DimensionSpec("y"), DimensionSpec("x")))
+    assert one.digest() == same.digest()
+    base = load_profile(write(FULL)).digest()
+    for old, new in (("USD_M", "EUR_M"), ("board/", "hr/"), ("RivalCorp", "Rival"), ("GLOBAL", "WORLD"), ("Synth", "S")):
+        assert load_profile(write(FULL.replace(old, new))).digest() != base
+
+
+def test_a_profile_travels_between_processes(write):
+    profile = load_profile(write(FULL))
+    copy = pickle.loads(pickle.dumps(profile))
+    assert copy == profile
+    assert hash(copy) == hash(profile)
+    assert copy.digest() == profile.digest()

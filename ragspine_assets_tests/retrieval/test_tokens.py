@@ -1,0 +1,117 @@
+"""Tokens (SPEC 4.2)."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragspine_assets.retrieval import tokenize
+
+HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
+ASCII = st.characters(min_codepoint=0x20, max_codepoint=0x7E).filter(str.isalnum)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Solar power 2024", ["solar", "power", "2024"]),
+        ("don't a_b x-y", ["don", "t", "a", "b", "x", "y"]),
+        ("太阳能", ["太", "阳", "能", "太阳", "阳能"]),
+        ("iPhone15用", ["iphone15", "用"]),
+        ("日本abc中文1x", ["日", "本", "日本", "abc", "中", "文", "中文", "1x"]),
+        ("", []),
+        ("... !?。、", []),
+    ],
+)
+def test_words_and_runs_keep_the_order_of_the_text(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+@pytest.mark.parametrize(
+    "text", ["C++ and C", "c#を使う", "C# code", "F# code", ".NET code", "objective-c++", "Ｃ＋＋", "用.NET写", "naïve C++"]
+)
+def test_names_of_programming_languages_survive(text: str) -> None:
+    assert {"c++", "c#", "f#", ".net"} & set(tokenize(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("asp.net", ["asp", "net"]), (".network", ["network"]), ("c#minor", ["c", "minor"]), ("caffè.net", ["caffe", "net"])],
+)
+def test_a_word_that_only_looks_like_one_does_not(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Résumé", ["resume"]),
+        ("re\u0301sume\u0301", ["resume"]),
+        ("ＡＢＣ１２３", ["abc123"]),
+        ("Straße", ["strasse"]),
+        ("İstanbul", ["istanbul"]),
+        ("Ὀδυσσεύς", ["οδυσσευσ"]),
+        ("Привет, ёж", ["привет", "еж"]),
+        ("مَرْحَبًا", ["مرحبا"]),
+        ("שָׁלוֹם", ["שלום"]),
+        ("co\u00adoperate", ["cooperate"]),
+        ("ﬁne", ["fine"]),
+    ],
+)
+def test_words_lose_case_width_and_accents(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+@pytest.mark.parametrize("word", ["हिन्दी", "தமிழ்", "বাংলা", "ދިވެހި"])
+def test_vowel_signs_stay_inside_a_word(word: str) -> None:
+    assert tokenize(word) == [unicodedata.normalize("NFC", word)]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("カタカナ", ["カ", "タ", "カ", "ナ", "カタ", "タカ", "カナ"]),
+        ("ｶﾞｰﾙ", ["ガ", "ー", "ル", "ガー", "ール"]),
+        ("人々", ["人", "々", "人々"]),
+        ("食べ", ["食", "べ", "食べ"]),
+        ("한국어", ["한", "국", "어", "한국", "국어"]),
+        ("𠮷野", ["𠮷", "野", "𠮷野"]),
+        ("葛\U000e0100城", ["葛", "城", "葛城"]),
+    ],
+)
+def test_scripts_without_spaces_give_characters_and_pairs(text: str, tokens: list[str]) -> None:
+    assert tokenize(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["ภาษาไทย", "ພາສາລາວ", "ភាសាខ្មែរ", "မြန်မာ"])
+def test_a_part_of_a_run_without_spaces_is_found_in_it(text: str) -> None:
+    assert set(tokenize(text[:3])) <= set(tokenize(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["カタカナ", "한국어", "ภาษาไทย", "Привет", "مرحبا", "résumé", "ＡＢＣ１２３", "𠮷野家", "ｶﾞｰﾙ", "½"]
+)
+def test_a_text_and_its_compatibility_form_have_the_same_tokens(text: str) -> None:
+    assert tokenize(text)
+    assert tokenize(text) == tokenize(unicodedata.normalize("NFKC", text))
+
+
+@given(st.lists(st.one_of(st.text(ASCII, min_size=1), st.text(HAN, min_size=1)), max_size=8))
+def test_ascii_words_and_han_runs_follow_the_old_rule(parts: list[str]) -> None:
+    expected: list[str] = []
+    for part in parts:
+        if part.isascii():
+            expected.append(part.lower())
+        else:
+            expected += [*part, *(part[at : at + 2] for at in range(len(part) - 1))]
+    assert tokenize(" ".join(parts)) == expected
+
+
+@given(st.text())
+def test_any_text_gives_tokens_that_give_themselves(text: str) -> None:
+    for token in tokenize(text):
+        assert token
+        assert token in tokenize(token)

@@ -1,0 +1,151 @@
+"""Opening the store: privacy, locks, spill files (SPEC 3.1, 3.6)."""
+
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError
+from ragspine_assets.store.database import open_database, transaction
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def holder(path: Path, seconds: float) -> subprocess.Popen[str]:
+    """Start a process that holds the store's lock; returns when it does."""
+    code = textwrap.dedent(f"""
+        import duckdb, sys, time
+        connection = duckdb.connect({str(path)!r})
+        print("held", flush=True)
+        time.sleep({seconds})
+    """)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_store_file_and_its_new_folder_are_private(tmp_path: Path) -> None:
+    path = tmp_path / "private" / "store.duckdb"
+    ChunkStore(path).init_schema()
+    assert mode(path) == 0o600
+    assert mode(path.parent) == 0o700
+
+
+def test_log_beside_an_open_store_is_private_too(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    with open_database(path) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1")
+        log = path.with_name(path.name + ".wal")
+        assert log.exists()
+        assert mode(log) == 0o600
+
+
+def test_a_loose_store_file_is_tightened_when_opened(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    ChunkStore(path).init_schema()
+    path.chmod(0o644)
+    ChunkStore(path).count()
+    assert mode(path) == 0o600
+
+
+def test_an_existing_folder_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    ChunkStore(tmp_path / "store.duckdb").init_schema()
+    assert mode(tmp_path) == 0o755
+
+
+def test_the_process_umask_is_restored(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        ChunkStore(tmp_path / "store.duckdb").init_schema()
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_opening_removes_spill_files_of_a_killed_process(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    spill = tmp_path / "store.duckdb.tmp"
+    spill.mkdir()
+    (spill / "duckdb_temp_storage_S32K-0.tmp").write_text("plain text of a document")
+    ChunkStore(path).init_schema()
+    assert not list(spill.glob("*")) if spill.exists() else True
+
+
+def test_extensions_are_never_installed(tmp_path: Path) -> None:
+    with open_database(tmp_path / "store.duckdb") as connection:
+        settings = dict(
+            connection.execute(
+                "SELECT name, value FROM duckdb_settings() WHERE name LIKE 'auto%extensions'"
+            ).fetchall()
+        )
+    assert settings == {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+
+
+def test_a_writer_waits_for_a_short_holder(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    ChunkStore(path).init_schema()
+    process = holder(path, 1.0)
+    try:
+        assert ChunkStore(path, wait_s=20).count() == 0
+    finally:
+        process.wait(10)
+
+
+def test_a_writer_that_waited_in_vain_names_the_holder(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    ChunkStore(path).init_schema()
+    process = holder(path, 30)
+    try:
+        started = time.monotonic()
+        with pytest.raises(StoreBusyError, match=rf"process {process.pid} .*run again"):
+            ChunkStore(path, wait_s=0.5).count()
+        assert time.monotonic() - started < 10
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_a_killed_holder_frees_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    ChunkStore(path).init_schema()
+    process = holder(path, 30)
+    process.kill()
+    process.wait(10)
+    assert ChunkStore(path, wait_s=5).count() == 0
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to look at " * 200)
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="is not a store"):
+        ChunkStore(path).count()
+    assert path.read_bytes() == before
+
+
+def test_a_failed_transaction_leaves_nothing(tmp_path: Path) -> None:
+    with open_database(tmp_path / "store.duckdb") as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(duckdb.Error), transaction(connection):
+            connection.execute("INSERT INTO t VALUES (1)")
+            connection.execute("SELECT * FROM missing")
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_an_inner_transaction_belongs_to_the_outer_one(tmp_path: Path) -> None:
+    with open_database(tmp_path / "store.duckdb") as connection:
+        connection.execute("CREATE TABLE t (a INTEGER)")
+        with pytest.raises(RuntimeError), transaction(connection):
+            with transaction(connection):
+                connection.execute("INSERT INTO t VALUES (1)")
+            raise RuntimeError
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
