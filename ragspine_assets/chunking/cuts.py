@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
 
 from ragspine_assets.chunking.chunk import (
     DEFAULT_MAX_CHARS,
@@ -20,6 +20,18 @@ from ragspine_assets.chunking.chunk import (
 )
 from ragspine_assets.chunking.locator import locator
 from ragspine_assets.documents.normalise import CanonicalText, canonical_text, normalise_text
+
+BLOCK_ROWS = 1024
+"""How many chunks are made at once, as columns; also a constant of the rows' digest."""
+
+CHUNK_COLUMNS = tuple(column.name for column in fields(Chunk))
+"""The columns of a chunk, in the order of SPEC 2.1."""
+
+NUMBER_COLUMNS = frozenset({"seq", "para_start", "para_end", "page_start", "page_end", "char_start", "char_end"})
+"""Those that hold whole numbers; all others hold text."""
+
+_HEADING_CHARS = 2_000
+_INHERITED = ("doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +104,15 @@ class CutChunker(ABC):
         return chunks_from_cuts(source.canonical, meta, self.cuts(source, meta, max_chars, overlap_chars))
 
 
+def shortened_heading(text: str) -> str:
+    """Return the first line of a heading, with an ellipsis at its end if it has more than 2,000 code points.
+
+    Every chunk of a section repeats the heading, so that one endless line would cost quadratic space.
+    """
+    line = text.partition("\n")[0]
+    return line if len(line) <= _HEADING_CHARS else line[: _HEADING_CHARS - 1] + "…"
+
+
 def page_of(page_starts: Sequence[int], paragraph: int) -> int:
     """Return the page on which a paragraph starts, 0 when pages are unknown.
 
@@ -106,39 +127,90 @@ def chunks_from_cuts(
     document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int] = ()
 ) -> list[Chunk]:
     """Return the chunks that ``cuts`` describe, with ids, metadata, locators and pages (SPEC 2.1)."""
-    text = document.text
-    doc_id = meta.doc_id
-    prefix = meta.locator_prefix
-    head = (meta.title, meta.topic, meta.entity, meta.geography, meta.period, meta.language, meta.sensitivity)
-    valid_as_of = meta.valid_as_of
-    windows = [text[start:end] for start, end, _, _ in cuts.window_spans]
-    window_locators = [locator(prefix, first, last) for _, _, first, last in cuts.window_spans]
     chunks: list[Chunk] = []
-    for seq, (start, end, first, last) in enumerate(
-        zip(cuts.starts, cuts.ends, cuts.para_starts, cuts.para_ends, strict=True)
-    ):
-        section = cuts.sections[seq] if cuts.sections else -1
-        window = cuts.windows[seq] if cuts.windows else -1
-        parent_locator = cuts.parent_locators[seq] if cuts.parent_locators else ""
-        chunks.append(
-            Chunk(
-                f"{doc_id}#c{seq}",
-                doc_id,
-                seq,
-                text[start:end],
-                f"{prefix}#para{first}" if first == last else locator(prefix, first, last),
-                first,
-                last,
-                *head,
-                f"{doc_id}#s{section}" if section >= 0 else "",
-                cuts.headings[seq] if cuts.headings else "",
-                windows[window] if window >= 0 else "",
-                window_locators[window] if window >= 0 else parent_locator,
-                bisect_right(page_starts, first),
-                bisect_right(page_starts, last),
-                start,
-                end,
-                valid_as_of,
-            )
-        )
+    for block in blocks(document, meta, cuts, page_starts):
+        columns = {**block.texts, **block.numbers, "window_text": block.window_column()}
+        chunks.extend(map(Chunk, *(columns[name] for name in CHUNK_COLUMNS)))
     return chunks
+
+
+@dataclass(slots=True)
+class Block:
+    """Up to `BLOCK_ROWS` chunks of one document as Python columns.
+
+    Attributes:
+        numbers: the columns that hold numbers.
+        texts: the columns that hold text, but for ``window_text``.
+        windows: for each row the index into ``window_texts``, -1 for none.
+        window_texts: the different windows of these rows.
+    """
+
+    numbers: dict[str, list[int]]
+    texts: dict[str, list[str]]
+    windows: list[int]
+    window_texts: list[str]
+
+    @property
+    def rows(self) -> int:
+        """Number of chunks."""
+        return len(self.windows)
+
+    def window_column(self) -> list[str]:
+        """Return ``window_text`` of each row; equal windows are the same string."""
+        texts = self.window_texts
+        return [texts[number] if number >= 0 else "" for number in self.windows]
+
+    @property
+    def characters(self) -> int:
+        """Code points of text and windows, a measure of the memory it takes."""
+        return sum(map(len, self.texts["text"])) + sum(map(len, self.window_texts))
+
+
+def blocks(document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int] = ()) -> Iterator[Block]:
+    """Yield the chunks that ``cuts`` describe as blocks of columns."""
+    for first in range(0, len(cuts), BLOCK_ROWS):
+        yield _block(document, meta, cuts, page_starts, first, min(first + BLOCK_ROWS, len(cuts)))
+
+
+def _block(
+    document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int], first: int, behind: int
+) -> Block:
+    text = document.text
+    doc_id, prefix = meta.doc_id, meta.locator_prefix
+    rows = slice(first, behind)
+    count = behind - first
+    starts, ends = cuts.starts[rows], cuts.ends[rows]
+    para_starts, para_ends = cuts.para_starts[rows], cuts.para_ends[rows]
+    empty = [""] * count
+    pages = (
+        [page_of(page_starts, paragraph) for paragraph in (*para_starts, *para_ends)]
+        if page_starts
+        else [0] * (2 * count)
+    )
+    numbers = {
+        "seq": list(range(first, behind)),
+        "para_start": para_starts,
+        "para_end": para_ends,
+        "page_start": pages[:count],
+        "page_end": pages[count:],
+        "char_start": starts,
+        "char_end": ends,
+    }
+    texts: dict[str, list[str]] = {name: [getattr(meta, name)] * count for name in _INHERITED}
+    texts["chunk_id"] = [f"{doc_id}#c{seq}" for seq in range(first, behind)]
+    texts["text"] = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    texts["source_locator"] = [locator(prefix, a, b) for a, b in zip(para_starts, para_ends, strict=True)]
+    texts["parent_id"] = [f"{doc_id}#s{k}" if k >= 0 else "" for k in cuts.sections[rows]] or empty
+    texts["heading"] = cuts.headings[rows] or empty
+    texts["parent_locator"] = cuts.parent_locators[rows] or empty
+    windows = cuts.windows[rows] or [-1] * count
+    local = {number: i for i, number in enumerate(dict.fromkeys(number for number in windows if number >= 0))}
+    windows = [local.get(number, -1) for number in windows]
+    spans = [cuts.window_spans[number] for number in local]
+    if spans:
+        locators = [locator(prefix, a, b) for _, _, a, b in spans]
+        texts["parent_locator"] = [
+            locators[number] if number >= 0 else named
+            for number, named in zip(windows, texts["parent_locator"], strict=True)
+        ]
+    return Block(numbers, texts, windows, [text[start:end] for start, end, _, _ in spans])

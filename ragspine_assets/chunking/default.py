@@ -41,7 +41,7 @@ def paragraph_pieces(text: str, start: int, end: int, max_chars: int) -> list[in
 def gather_paragraphs(
     document: CanonicalText, first: int, behind: int, max_chars: int, overlap_chars: int, cuts: Cuts
 ) -> None:
-    """Cut the paragraphs ``first`` to ``behind`` (indices, the latter excluded) by SPEC 2.3 and add them to ``cuts``."""
+    """Cut the paragraphs from index ``first`` up to ``behind`` by SPEC 2.3 and add the chunks to ``cuts``."""
     starts, ends = document.starts, document.ends
     while first < behind:
         start = starts[first]

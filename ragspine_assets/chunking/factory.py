@@ -63,16 +63,16 @@ def make_chunker(spec: str | None = None, **kwargs: object) -> Chunker | None:
     name = _folded(asked)
     if name in ("", _NONE):
         return None
-    make: Callable[..., object] | None = _BUILT_IN.get(name)
-    if make is None:
-        registered = {_folded(point.name): point for point in reversed(_registered())}
-        if name not in registered:
-            there_is = ", ".join((_NONE, *_BUILT_IN))
-            others = ", ".join(sorted(point.name for point in registered.values())) or "none"
-            message = f"unknown chunker {asked!r}; built in: {there_is}; registered in {ENTRY_POINT_GROUP}: {others}"
-            raise ValueError(message)
-        make = registered[name].load()
-    return _made(name, make, kwargs)
+    built_in = _BUILT_IN.get(name)
+    if built_in is not None:
+        return _made(name, built_in, kwargs)
+    registered = {_folded(point.name): point for point in reversed(_registered())}
+    if name not in registered:
+        there_is = ", ".join((_NONE, *_BUILT_IN))
+        others = ", ".join(sorted(point.name for point in registered.values())) or "none"
+        message = f"unknown chunker {asked!r}; built in: {there_is}; registered in {ENTRY_POINT_GROUP}: {others}"
+        raise ValueError(message)
+    return _made(name, registered[name].load(), kwargs)
 
 
 def _folded(spec: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from operator import index
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import Cuts, SourceText
+from ragspine_assets.chunking.cuts import Cuts, SourceText, shortened_heading
 from ragspine_assets.chunking.locator import locator, parse_locator
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.documents.normalise import BLANK, CanonicalText, canonical_text, normalise_text
@@ -38,9 +38,7 @@ class ChunkerError(ValueError):
         self.rule = rule
 
 
-def foreign_cuts(
-    chunker: Chunker, source: SourceText, meta: DocumentMeta, max_chars: int, overlap_chars: int
-) -> Cuts:
+def foreign_cuts(chunker: Chunker, source: SourceText, meta: DocumentMeta, max_chars: int, overlap_chars: int) -> Cuts:
     """Call a third party's chunker with the normalised text and return what it decided as cuts.
 
     Offsets count code points of the canonical text. A chunk without offsets (both 0), or with offsets of the text
@@ -65,7 +63,8 @@ def _call(
 ) -> tuple[Sequence[object], str]:
     try:
         return list(chunker.chunk(source.normalised, meta, max_chars=max_chars, overlap_chars=overlap_chars)), ""
-    except Exception as error:  # noqa: BLE001 - whatever a foreign chunker raises is a failure of this document only
+    except Exception as error:
+        # Whatever a foreign chunker raises is a failure of this document only.
         return (), f"the chunker raised {type(error).__name__}"
 
 
@@ -101,7 +100,7 @@ class _Reader:
         cuts.para_ends.append(last)
         parent = self._text(position, chunk, "parent_id")
         cuts.sections.append(self._parents.setdefault(parent, len(self._parents)) if parent else -1)
-        cuts.headings.append(normalise_text(self._text(position, chunk, "heading")).strip(BLANK).partition("\n")[0])
+        cuts.headings.append(shortened_heading(normalise_text(self._text(position, chunk, "heading")).strip(BLANK)))
         window = self._text(position, chunk, "window_text")
         cuts.windows.append(self._window(position, window, start, end) if window else -1)
         named = self._text(position, chunk, "parent_locator")

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText
+from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.chunking.default import gather_paragraphs
 from ragspine_assets.chunking.markdown import line_is_in, markdown_headings, opaque_lines
 from ragspine_assets.documents.normalise import CanonicalText
-
-_HEADING_CHARS = 2_000
 
 # The patterns are tried at the start of each paragraph of the canonical text.
 _BLANKS = r"[^\S\n]*"
@@ -72,7 +70,7 @@ class LayoutAwareChunker(CutChunker):
     def sections(self, source: SourceText, meta: DocumentMeta) -> list[tuple[int, int, str]]:
         """Return the sections as ``(first paragraph, paragraph behind the last, heading)``, indices from 0.
 
-        A heading of more than 2,000 code points is shortened, with an ellipsis: every chunk of its section repeats it.
+        Long headings are shortened, see `shortened_heading`.
         """
         document = source.canonical
         headings = self._headings(source, meta)
@@ -91,7 +89,7 @@ class LayoutAwareChunker(CutChunker):
             return self._marked(document)
         found: set[int] = set()
         if self.markdown_headings:
-            # A heading may begin on a line that is blank here but not in Markdown, such as one of zero-width characters.
+            # A heading may begin on a line that is blank here but not in Markdown: one of zero-width characters.
             found.update(bisect_left(document.lines, line) for line in markdown_headings(source.normalised))
             found.discard(len(document.lines))
         if self.marks_in_markdown:
@@ -133,7 +131,4 @@ class BookChunker(LayoutAwareChunker):
 
 
 def _heading(document: CanonicalText, paragraph: int) -> str:
-    start, end = document.starts[paragraph], document.ends[paragraph]
-    if end - start <= _HEADING_CHARS:
-        return document.text[start:end]
-    return document.text[start : start + _HEADING_CHARS - 1] + "…"
+    return shortened_heading(document.text[document.starts[paragraph] : document.ends[paragraph]])

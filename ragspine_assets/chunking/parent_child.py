@@ -56,9 +56,7 @@ class ParentChildChunker(LayoutAwareChunker):
                     position += 1
         return cuts
 
-    def _cut_paragraph(
-        self, document: CanonicalText, paragraph: int, max_chars: int, heading: str, cuts: Cuts
-    ) -> None:
+    def _cut_paragraph(self, document: CanonicalText, paragraph: int, max_chars: int, heading: str, cuts: Cuts) -> None:
         """Make several parents of one paragraph, ending where its pieces end."""
         start, end = document.starts[paragraph], document.ends[paragraph]
         pieces = paragraph_pieces(document.text, start, end, max_chars)

@@ -19,8 +19,8 @@ from ragspine_assets.chunking.chunk import (
     DocumentMeta,
     require_sizes,
 )
-from ragspine_assets.chunking.columns import CHUNK_SCHEMA, RowsBuilder, RowsDigest, blocks, rows_digest
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, chunks_from_cuts, source_text
+from ragspine_assets.chunking.columns import CHUNK_SCHEMA, RowsBuilder, RowsDigest, rows_digest
+from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, blocks, chunks_from_cuts, source_text
 from ragspine_assets.chunking.default import DefaultChunker
 from ragspine_assets.chunking.foreign import ChunkerError, foreign_cuts
 from ragspine_assets.chunking.identity import chunker_identity
@@ -173,9 +173,7 @@ def _batches(
         except ChunkerError as error:
             failed.append((meta.doc_id, error.rule))
             continue
-        if pending.rows and (
-            pending.rows + len(cuts) > rows_per_batch or pending.characters > _CHARACTERS_PER_BATCH
-        ):
+        if pending.rows and (pending.rows + len(cuts) > rows_per_batch or pending.characters > _CHARACTERS_PER_BATCH):
             yield batch()
         digest = RowsDigest()
         for block in blocks(source.canonical, meta, cuts, document.page_starts):
@@ -192,7 +190,7 @@ def _chunker(chunker: Chunker | None) -> Chunker:
     if chunker is None:
         return DefaultChunker()
     if not isinstance(chunker, Chunker):
-        message = f"{type(chunker).__name__} is no chunker: it has no method chunk(text, meta, *, max_chars, overlap_chars)"
+        message = f"{type(chunker).__name__} is no chunker: it has no method chunk"
         raise TypeError(message)
     return chunker
 
@@ -214,9 +212,7 @@ def _require_storable(meta: DocumentMeta) -> None:
         raise ChunkerError(meta, "its metadata hold characters that UTF-8 cannot store")
 
 
-def _checked_cuts(
-    source: SourceText, meta: DocumentMeta, chunker: Chunker, max_chars: int, overlap_chars: int
-) -> Cuts:
+def _checked_cuts(source: SourceText, meta: DocumentMeta, chunker: Chunker, max_chars: int, overlap_chars: int) -> Cuts:
     # Only a class that leaves `chunk` as it is can be asked for its cuts: whoever overrides it wants it called.
     if isinstance(chunker, CutChunker) and type(chunker).chunk is CutChunker.chunk:
         cuts = chunker.cuts(source, meta, max_chars, overlap_chars)

@@ -4,10 +4,11 @@ Belongs here: the one place where foreign exceptions are translated. Errors of D
 data they fail on; outside the store only their type, the stage and the place in the code may appear.
 """
 
+import functools
 import os
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from typing import TypeVar
 
 from dagster import Failure
 
@@ -19,35 +20,44 @@ from ..graph import FactsError
 from ..policy import ProfileError
 from ..store import StoreError
 
-OURS: tuple[type[Exception], ...] = (StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, WorkerStartError)
+OURS: tuple[type[Exception], ...] = (
+    StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, WorkerStartError,
+)  # fmt: skip
 """Exceptions whose messages were written for the outside."""
 
+Result = TypeVar("Result")
 
-@contextmanager
-def step_boundary(stage: str) -> Iterator[None]:
-    """Let our own errors through with their message; reduce any other exception to type, stage and place.
+
+def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Decorate a step so that no foreign exception leaves it.
+
+    Our own errors pass with their message; any other exception is reduced to its type, the stage and the place. The
+    step then raises a `Failure` to which the original exception is not attached.
 
     Args:
-        stage: the asset or check that runs the block, as it should be named in the message.
-
-    Raises:
-        Failure: the block raised; the original exception is not attached.
+        stage: the asset or check, as it should be named in the message.
     """
-    try:
-        yield
-    except OURS as error:
-        message = str(error)
-    except Failure:
-        raise
-    except Exception as error:
-        message = (
-            f"{type(error).__name__} in {stage}, at {_place(error)}. The message is withheld, since it may quote a "
-            "document. Run again; if it stays, report the type and the place."
-        )
-    else:
-        return
-    # Raised here and not in a handler, so that no context carries the original message along.
-    raise Failure(description=message)
+
+    def decorate(step: Callable[..., Result]) -> Callable[..., Result]:
+        @functools.wraps(step)
+        def guarded(*arguments: object, **named: object) -> Result:
+            try:
+                return step(*arguments, **named)
+            except Failure as failure:
+                message = failure.description or ""
+            except OURS as error:
+                message = str(error)
+            except Exception as error:
+                message = (
+                    f"{type(error).__name__} in {stage}, at {_place(error)}. The message is withheld, since it may quote "
+                    "a document. Run again; if it stays, report the type and the place."
+                )
+            # Raised outside of any handler, so that no context carries the original message along.
+            raise Failure(description=message)
+
+        return guarded
+
+    return decorate
 
 
 def _place(error: BaseException) -> str:

@@ -65,9 +65,9 @@ _CANDIDATES: dict[str, float] = {
     "iso8859-6": 0.1,
     "cp1257": 0.2,
     "iso8859-13": 0.25,
-    "cp874": 0.2,
+    "cp874": 0.6,
     "iso8859-15": 0.1,
-    "iso8859-5": 0.2,
+    "iso8859-5": 0.4,
     "mac-roman": 0.2,
     "cp850": 0.2,
     "cp437": 0.2,
@@ -80,6 +80,9 @@ _CANDIDATES: dict[str, float] = {
 
 _IMPLAUSIBLE = -4.6
 """Below this ``plausibility`` the best decoding is no text either."""
+
+_DOUBTFUL = -4.0
+"""Below this it may be an encoding that is not among the candidates."""
 
 _SAMPLE_BYTES = 8192
 
@@ -259,8 +262,10 @@ def _sample(data: bytes) -> bytes:
     for start in range(0, len(data), step):
         piece = data[start : start + window]
         lines = [line for line in piece.split(b"\n")[1 if start else 0 :] if not line.isascii()]
-        if not lines:
-            lines = [] if piece.isascii() else re.findall(rb"[\x00-\x2f\x3a-\x3f][^\n]*[\x00-\x2f\x3a-\x3f]", piece)[:1]
+        if not lines and not piece.isascii():
+            # One long line: begin where an ASCII byte ends a character.
+            inside = re.search(rb"[\x00-\x2f\x3a-\x3f]", piece)
+            lines = [piece[inside.start() if inside else 0 :]]
         room = _SAMPLE_BYTES // count
         for line in lines:
             if room <= 0:
@@ -276,8 +281,6 @@ _OUTSIDE_ASCII = bytes(range(0x80, 0x100))
 
 def _compared(data: bytes, declared: str) -> DecodedText:
     sample = _sample(data)
-    if _looks_like_euc_tw(sample):
-        raise UndecodableText("it is EUC-TW, which nothing here can decode: store it as UTF-8")
     whole = len(sample) == len(data)
     names = dict(_CANDIDATES)
     if declared:
@@ -297,6 +300,8 @@ def _compared(data: bytes, declared: str) -> DecodedText:
         score = plausibility(text)
         ranked.append((score - handicap_here + (1.0 if name == declared else 0.0), score, name))
     ranked.sort(key=lambda entry: -entry[0])
+    if max((score for _, score, _ in ranked), default=_IMPLAUSIBLE) < _DOUBTFUL and _looks_like_euc_tw(sample):
+        raise UndecodableText("it is EUC-TW, which nothing here can decode: store it as UTF-8")
     for _, score, name in ranked:
         if score < _IMPLAUSIBLE:
             continue

@@ -1,14 +1,16 @@
 """What a file says: its text, its pages and its own title (SPEC 1.4).
 
-Text formats are decoded here; the others are read by kreuzberg. Nothing of a document's text ever gets into an error:
-the reasons below are our own words.
+Plain text, reStructuredText, subtitles and Markdown are decoded and normalised, nothing else: see
+``docs/decisions/0001-plain-text-is-not-parsed.md``. Everything else is read by kreuzberg, text formats after they have
+been decoded. No word of a document ever gets into an error: the reasons below are our own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from html import unescape
 from importlib.metadata import version
@@ -17,6 +19,8 @@ from typing import TYPE_CHECKING, Literal
 
 from .decoding import UndecodableText, decode_text
 from .normalise import normalise_text
+from .office import UnsafePackage, check_package, repair_slides, repair_word
+from .pages import align_pages, cut_at_marks
 
 if TYPE_CHECKING:
     from kreuzberg import ExtractionResult
@@ -29,7 +33,7 @@ class ExtractionError(Exception):
 
     Attributes:
         reason: one line for the person who must act, without a word of the document.
-        retry: whether the same bytes may succeed another time (a time limit, for instance).
+        retry: whether the same bytes may succeed another time.
     """
 
     def __init__(self, reason: str, *, retry: bool = False) -> None:
@@ -38,25 +42,45 @@ class ExtractionError(Exception):
         self.retry = retry
 
 
+class TimeLimitError(ExtractionError):
+    """The parser gave up at its time limit; its threads may still be running, so the process is to be ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class ExtractionLimits:
     """What one file may cost.
 
     Attributes:
-        max_bytes: size of the file, and of what a packed file unpacks to.
-        max_characters: code points of its text.
+        max_bytes: size of the file, bytes.
+        max_characters: length of its text, code points.
         time_limit_s: seconds its parser may take.
-        memory_bytes: data a worker process may hold while it reads the file.
+        memory_bytes: data the process that reads it may hold, bytes.
+        max_unpacked_bytes: what a packed file (docx, pptx, xlsx, epub) may unpack to, bytes.
     """
 
     max_bytes: int = 100 * 2**20
     max_characters: int = 20_000_000
     time_limit_s: float = 60.0
     memory_bytes: int = 2 * 2**30
+    max_unpacked_bytes: int = 400 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
+    """What a file says.
+
+    Attributes:
+        text: normalised text (SPEC 1.5), unstripped; a front matter block is still in it. '' if the file has no text.
+        markup: ``markdown`` or ``plain``.
+        parser: parser and version, as ``parser_for`` gives it.
+        title: the title the file states as such (PDF and Office properties, HTML ``title``, EPUB metadata, subject of
+            a mail), '' without one. A heading is text and no title.
+        encoding: codec the bytes were decoded with; '' where the format is not text.
+        encoding_found_by: as in ``DecodedText``.
+        pages: number of pages or slides; 0 where the format has none.
+        page_starts: for each page the number (from 1) of the first paragraph on or after its start.
+    """
+
     text: str
     markup: Markup
     parser: str
@@ -64,56 +88,201 @@ class Extracted:
     encoding: str = ""
     encoding_found_by: str = ""
     pages: int = 0
-    page_starts: tuple[int, ...] = field(default=())
+    page_starts: tuple[int, ...] = ()
 
 
-_PLAIN = {".txt": "plain", ".rst": "plain", ".srt": "plain", ".md": "markdown", ".markdown": "markdown"}
-_DECODED = {".html": "text/html", ".htm": "text/html", ".csv": "text/csv"}
-_BINARY = {
+_DECODED_ONLY: dict[str, Markup] = {
+    ".txt": "plain",
+    ".rst": "plain",
+    ".srt": "plain",
+    ".md": "markdown",
+    ".markdown": "markdown",
+}
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_MIME = {
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".csv": "text/csv",
     ".pdf": "application/pdf",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".docx": f"{_OFFICE}wordprocessingml.document",
+    ".pptx": f"{_OFFICE}presentationml.presentation",
+    ".xlsx": f"{_OFFICE}spreadsheetml.sheet",
+    ".xls": "application/vnd.ms-excel",
     ".epub": "application/epub+zip",
     ".eml": "message/rfc822",
+    ".msg": "application/vnd.ms-outlook",
+    ".rtf": "application/rtf",
 }
+_TEXT_SUFFIXES = frozenset({".html", ".htm", ".csv"})
+
+# Raised whenever the same bytes would give another text, so that fingerprints change with it (SPEC 1.9).
+_DECODER = "decode 1"
+_ADAPTER = "adapter 1"
 
 
 @cache
 def parser_for(suffix: str) -> str:
-    if suffix in _PLAIN:
-        return "decode 1"
-    return f"kreuzberg {version('kreuzberg')}"
+    """Return parser and version for files with a suffix, without parsing: part of the fingerprint (SPEC 1.9).
+
+    Raises:
+        KeyError: files with this suffix are not read.
+    """
+    suffix = suffix.lower()
+    if suffix in _DECODED_ONLY:
+        return _DECODER
+    _MIME[suffix]
+    adapter = f"kreuzberg {version('kreuzberg')} {_ADAPTER}"
+    return f"{adapter} {_DECODER}" if suffix in _TEXT_SUFFIXES else adapter
 
 
-def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits) -> Extracted:
+def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits | None = None) -> Extracted:
+    """Read the bytes of a file as the format its suffix says (SPEC 1.4).
+
+    The same bytes give the same text, on any machine.
+
+    Args:
+        data: all bytes of the file.
+        suffix: lower-case suffix with its dot.
+        limits: what the file may cost; its size, unpacked size and length of text are checked here.
+
+    Raises:
+        ExtractionError: with the reason.
+    """
+    limits = limits or ExtractionLimits()
+    if suffix not in _DECODED_ONLY and suffix not in _MIME:
+        raise ExtractionError(f"files with the suffix {suffix!r} are not read")
     if len(data) > limits.max_bytes:
         raise ExtractionError(f"it is larger than {limits.max_bytes} bytes")
-    if suffix in _PLAIN or suffix in _DECODED:
-        try:
-            decoded = decode_text(data, markup=suffix not in _PLAIN)
-        except UndecodableText as problem:
-            raise ExtractionError(str(problem)) from None
-        if suffix in _PLAIN:
-            return Extracted(
-                normalise_text(decoded.text), _PLAIN[suffix], parser_for(suffix),  # type: ignore
-                encoding=decoded.encoding, encoding_found_by=decoded.found_by,
-            )
-        result = _kreuzberg(decoded.text.encode("utf-8", "surrogatepass"), _DECODED[suffix], limits)
-        return Extracted(normalise_text(result.content), "markdown", parser_for(suffix),
-            encoding=decoded.encoding, encoding_found_by=decoded.found_by)
-    result = _kreuzberg(data, _BINARY[suffix], limits)
-    return Extracted(normalise_text(result.content), "markdown", parser_for(suffix),
-                     title=str(result.metadata.get("title") or ""))
+    parser = parser_for(suffix)
+    if not data:
+        return Extracted("", _DECODED_ONLY.get(suffix, "markdown"), parser)
+    if suffix in _DECODED_ONLY or suffix in _TEXT_SUFFIXES:
+        extracted = _read_text(data, suffix, parser, limits)
+    else:
+        _refuse_other_formats(data, suffix, limits)
+        extracted = _read_binary(data, suffix, parser, limits)
+    if len(extracted.text) > limits.max_characters:
+        raise ExtractionError(f"its text is longer than {limits.max_characters} characters")
+    return extracted
 
 
-def _kreuzberg(data: bytes, mime: str, limits: ExtractionLimits) -> ExtractionResult:
-    from kreuzberg import ExtractionConfig, PageConfig, extract_bytes_sync
+# --- text formats ------------------------------------------------------------------------------------------------
 
-    config = ExtractionConfig(use_cache=False, disable_ocr=True, output_format="markdown",
-        enable_quality_processing=False, include_document_structure=True, pages=PageConfig(extract_pages=True),
-        extraction_timeout_secs=ceil(limits.time_limit_s))
+_TAG = r"""(?:[^>"']|"[^"]*"|'[^']*')*+>"""
+_TITLE = re.compile(rf"<title\b{_TAG}(.*?)(?:</title\s*>|(?=<(?:/?head|body|meta|link|script|style)\b))", re.I | re.S)
+_HEAD_TAGS = re.compile(rf"<(?:meta|link|base)\b{_TAG}", re.I)
+_EMBEDDED = re.compile(r"!\[([^\]\n]*)\]\(data:[^)\s]*\)")
+
+
+def _read_text(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
+    markup = _DECODED_ONLY.get(suffix, "markdown")
     try:
-        return extract_bytes_sync(data, mime, config)
+        decoded = decode_text(data, markup=suffix not in _DECODED_ONLY and suffix != ".csv")
+    except UndecodableText as problem:
+        raise ExtractionError(str(problem)) from None
+    text, title = decoded.text, ""
+    if suffix in _TEXT_SUFFIXES:
+        if suffix != ".csv":
+            text, title = _without_head(text)
+        content = _parse(normalise_text(text).encode(), _MIME[suffix], limits).content
+        text = _EMBEDDED.sub(r"\1", content) if suffix != ".csv" else content
+    return Extracted(normalise_text(text), markup, parser, title, decoded.encoding, decoded.found_by)
+
+
+def _without_head(html: str) -> tuple[str, str]:
+    """Take off what kreuzberg would put before the text as front matter: title and metadata of the page."""
+    found = _TITLE.search(html)
+    title = _one_line(unescape(found.group(1))) if found else ""
+    return _HEAD_TAGS.sub("", _TITLE.sub("", html)), title
+
+
+def _one_line(text: str) -> str:
+    return " ".join(normalise_text(text).split())[:500]
+
+
+# --- the others --------------------------------------------------------------------------------------------------
+
+_OLE = bytes.fromhex("d0cf11e0a1b11ae1")
+_ZIP = b"PK\x03\x04"
+_PACKED = frozenset({".docx", ".pptx", ".xlsx", ".epub"})
+_NEEDS_PASSWORD = "it needs a password: store a copy without one"
+
+
+def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) -> None:
+    if suffix in _PACKED:
+        if data.startswith(_OLE):
+            if "EncryptedPackage".encode("utf-16-le") in data:
+                raise ExtractionError(_NEEDS_PASSWORD)
+            raise ExtractionError(f"it is an Office file of the old kind, not {suffix}: save it as {suffix}")
+        if not data.startswith((_ZIP, b"PK\x05\x06")):
+            raise ExtractionError(f"it is no {suffix} file, whatever its name says")
+        try:
+            check_package(data, limits.max_unpacked_bytes)
+        except UnsafePackage as problem:
+            raise ExtractionError(str(problem)) from None
+    elif (
+        (suffix in {".xls", ".msg"} and not data.startswith(_OLE))
+        or (suffix == ".pdf" and b"%PDF-" not in data[:1024])
+        or (suffix == ".rtf" and not data.lstrip().startswith(b"{\\rtf"))
+        or (suffix == ".eml" and b"\x00" in data[:4096])
+    ):
+        raise ExtractionError(f"it is no {suffix} file, whatever its name says")
+
+
+def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
+    repair = _REPAIRS.get(suffix)
+    # A mark made of the file's own bytes cannot stand in its text.
+    mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page" if suffix == ".pptx" else ""
+    result = _parse(repair(data) if repair else data, _MIME[suffix], limits, mark=mark)
+    text = normalise_text(result.content)
+    pages, starts = 0, ()
+    if suffix == ".pptx":
+        text, starts = cut_at_marks(text, mark)
+        pages = len(starts)
+    elif suffix == ".pdf":
+        pages = int((result.metadata.get("pages") or {}).get("total_count") or 0)
+        starts = align_pages(text, (result.document or {}).get("nodes", ()), pages)
+    elif suffix in {".eml", ".msg"}:
+        text = _with_attachments(text, result)
+    title = result.metadata.get("subject" if suffix in {".eml", ".msg"} else "title")
+    return Extracted(text, "markdown", parser, _one_line(str(title or "")), pages=pages, page_starts=starts)
+
+
+_REPAIRS: dict[str, Callable[[bytes], bytes]] = {".docx": repair_word, ".pptx": repair_slides}
+
+
+def _with_attachments(text: str, result: ExtractionResult) -> str:
+    """Name the attachments of a mail at its end: they are part of what it says, and kreuzberg leaves them out."""
+    names = [_one_line(str(name)) for name in result.metadata.get("attachments") or ()]
+    names = [name for name in names if name]
+    return f"{text.rstrip()}\n\n**Attachments**: {', '.join(names)}\n" if names else text
+
+
+def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") -> ExtractionResult:
+    import kreuzberg
+
+    config = kreuzberg.ExtractionConfig(
+        use_cache=False,
+        disable_ocr=True,
+        output_format="markdown",
+        enable_quality_processing=False,
+        include_document_structure=mime == "application/pdf",
+        pages=kreuzberg.PageConfig(
+            extract_pages=bool(mark) or mime == "application/pdf",
+            insert_page_markers=bool(mark),
+            marker_format=f"\n\n{mark}{{page_num}}.\n\n",
+        ),
+        html_options={"preprocessing": {"enabled": True, "preset": "standard", "remove_forms": False}},
+        concurrency=kreuzberg.ConcurrencyConfig(max_threads=1),
+        extraction_timeout_secs=ceil(limits.time_limit_s),
+    )
+    try:
+        return kreuzberg.extract_bytes_sync(data, mime, config)
     except Exception as problem:
-        raise ExtractionError(f"it cannot be parsed ({type(problem).__name__})") from None
+        # What it says may quote the document: it is looked at, never shown.
+        words = f"{type(problem).__name__} {problem}".lower()
+    if "password" in words or "encrypted" in words:
+        raise ExtractionError(_NEEDS_PASSWORD)
+    if "timeout" in words or "timed out" in words:
+        raise TimeLimitError(f"its parser did not end within the time limit of {limits.time_limit_s:g} s", retry=True)
+    raise ExtractionError("it is damaged, or not what its name says: its parser cannot read it")

@@ -71,8 +71,8 @@ def split_front_matter(text: str) -> FrontMatter:
     Front matter is a block between a first line ``---`` and a line ``---`` or ``...``. Keys are read without regard
     to case, width, hyphens and spaces; unknown ones are ignored. After blank lines, or followed by one, the same
     mark may as well be a thematic break: there the block counts if it gives a value to a known name, or names
-    ``sensitivity``, and is text otherwise. A block without an end is text too, unless it names ``sensitivity``: then it is a problem,
-    since a label that somebody wrote must not be lost.
+    ``sensitivity``, and is text otherwise. A block without an end is text too, unless it names ``sensitivity``: then
+    it is a problem, since a label that somebody wrote must not be lost.
     """
     start = len(text) - len(text.lstrip(BLANK))
     start = text.rfind("\n", 0, start) + 1
@@ -92,7 +92,7 @@ def split_front_matter(text: str) -> FrontMatter:
     block = text[inside : closing.start()]
     end = min(len(text), closing.end() + 1)
     lines = text.count("\n", 0, end)
-    ambiguous = start > 0 or not block.split("\n", 1)[0].strip(BLANK)
+    ambiguous = start > 0 or (block != "" and not block.split("\n", 1)[0].strip(BLANK))
     try:
         values = _values(block)
     except _FaultyBlockError as faulty:

@@ -23,8 +23,9 @@ def period_from_filename(name: str) -> str:
     """Return the period that a file name states: ``FY2024``, ``2024H1``, ``2025Q3``; '' if it states none.
 
     Only explicit forms count, in either order, case and width, with at most one space, hyphen, dot or underscore
-    inside: ``fy-2024``, ``2024_H1``, ``Q3 2025``. Two different periods mean none, so does a range (``FY2023-24``),
-    a bare year is none, and so is anything that is a part of a longer word or number. Of a path only the last part is read (SPEC 1.7).
+    inside: ``fy-2024``, ``2024_H1``, ``Q3 2025``. Two different periods mean none, so does a range (``FY2023-24``), a
+    bare year is none, and so is anything that is a part of a longer word or number. Of a path only the last part is
+    read (SPEC 1.7).
     """
     base = unicodedata.normalize("NFKC", name.rsplit("/", 1)[-1]).casefold()
     periods: set[str] = set()

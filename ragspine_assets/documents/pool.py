@@ -18,14 +18,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self
 
 import pyarrow as pa
 
 from .extraction import ExtractionLimits
+from .source import SourceFile
 from .worker import (
     DEFAULT_PARSER,
-    FileReference,
     batch_from_bytes,
     failed_row,
     read_frame,
@@ -54,29 +54,22 @@ class _Closed(Exception):
     """The pool was closed while a batch was in work."""
 
 
-class _SizedReference(FileReference, Protocol):
-    @property
-    def size(self) -> int: ...
-
-
-_File = TypeVar("_File", bound=_SizedReference)
-
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 2
 _MAIN = "import sys; from ragspine_assets.documents.worker import main; main(sys.argv[1:])"
 
 
 def batch_files(
-    files: Iterable[_File], *, max_files: int = 64, max_bytes: int = 8 * 2**20
-) -> Iterator[list[_File]]:
+    files: Iterable[SourceFile], *, max_files: int = 64, max_bytes: int = 8 * 2**20
+) -> Iterator[list[SourceFile]]:
     """Group files, in their order, into batches for ``ExtractionPool.run``.
 
     Args:
-        files: references that know their ``size`` in bytes; consumed lazily.
+        files: consumed lazily.
         max_files: files of one batch at most.
         max_bytes: bytes of one batch at most; a larger file is a batch of its own.
     """
-    batch: list[_File] = []
+    batch: list[SourceFile] = []
     size = 0
     for file in files:
         if batch and (len(batch) >= max_files or size + file.size > max_bytes):
@@ -108,7 +101,7 @@ class _Worker:
         self._readable = selectors.DefaultSelector()
         self._readable.register(self._answers, selectors.EVENT_READ)
 
-    def send(self, root: str, files: Sequence[FileReference], limits: ExtractionLimits) -> None:
+    def send(self, root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
         try:
             write_job(self._requests, root, files, limits)
         except (OSError, ValueError):
@@ -211,7 +204,7 @@ class ExtractionPool:
         self._parser = parser
         self._patience = self._limits.time_limit_s + grace_s
         self._progress = progress
-        self._batches: queue.SimpleQueue[Sequence[FileReference] | None] = queue.SimpleQueue()
+        self._batches: queue.SimpleQueue[Sequence[SourceFile] | None] = queue.SimpleQueue()
         # Bounded, so that a slow consumer slows the workers and not the machine.
         self._results: queue.Queue[_Result] = queue.Queue(maxsize=self._workers + 1)
         self._drivers: list[threading.Thread] = []
@@ -242,7 +235,7 @@ class ExtractionPool:
                 driver.join()
         self._drivers.clear()
 
-    def run(self, batches: Iterable[Sequence[FileReference]]) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterable[Sequence[SourceFile]]) -> Iterator[pa.RecordBatch]:
         """Read batches of files and yield what they say, as it gets ready.
 
         Every file gives exactly one row of ``EXTRACTED_SCHEMA``. The order of rows and their division into record
@@ -286,7 +279,7 @@ class ExtractionPool:
             if not complete:
                 self.close()
 
-    def _submit(self, batch: Sequence[FileReference], in_flight: int) -> None:
+    def _submit(self, batch: Sequence[SourceFile], in_flight: int) -> None:
         if len(self._drivers) < self._workers and in_flight >= len(self._drivers):
             driver = threading.Thread(target=self._drive, name="extraction", daemon=True)
             self._drivers.append(driver)
@@ -347,7 +340,7 @@ class ExtractionPool:
                 self._alive.discard(worker)
             worker.end()
 
-    def _extract(self, batch: Sequence[FileReference], worker: _Worker | None) -> _Worker | None:
+    def _extract(self, batch: Sequence[SourceFile], worker: _Worker | None) -> _Worker | None:
         """Answer for every file of a batch, with as many workers as that takes; return the last one."""
         waiting = list(batch)
         innocent_deaths = 0

@@ -16,19 +16,20 @@ import os
 import queue
 import resource
 import signal
-import stat
 import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import BinaryIO, Protocol, cast
 
 import pyarrow as pa
 
-from .extraction import Extracted, ExtractionError, ExtractionLimits
+from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError
+from .frontmatter import split_front_matter
 from .normalise import paragraphs
+from .source import SourceFile, UnsafeFileError, open_inside
 
 EXTRACTED_SCHEMA = pa.schema(
     [
@@ -62,51 +63,17 @@ DEFAULT_PARSER = "ragspine_assets.documents.extraction:extract_bytes"
 Parser = Callable[[bytes, str, ExtractionLimits], Extracted]
 
 Row = dict[str, object]
+"""One row of ``EXTRACTED_SCHEMA``."""
+
+_FRONT_MATTER_SUFFIXES = frozenset({".md", ".markdown"})
 
 
-class FileReference(Protocol):
-    """What a worker must know of a file to read it: a ``SourceFile`` has it.
-
-    Attributes:
-        doc_id: identity of the document (SPEC 1.2).
-        path: path relative to the root as the file system spells it, undecodable bytes as lone surrogates.
-        suffix: lower-case suffix with its dot.
-    """
-
-    @property
-    def doc_id(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def suffix(self) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    doc_id: str
-    path: str
-    suffix: str
-
-
-class _Unreadable(Exception):
-    pass
-
-
-def _read_once(root: str, path: str, max_bytes: int) -> bytes:
-    """The bytes of a regular file inside ``root``; a link in the last place is refused."""
-    descriptor = os.open(os.path.join(root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _Unreadable("it is not a regular file")
-        return file.read(max_bytes + 1)
-
-
-def failed_row(file: FileReference, reason: str, *, retry: bool, data: bytes | None = None, parser: str = "") -> Row:
+def failed_row(file: SourceFile, reason: str, *, retry: bool, data: bytes | None = None, parser: str = "") -> Row:
     """The row of a file that could not be read; ``reason`` holds no text of the document."""
     return _row(file, data, status="failed", reason=reason, retry=retry, parser=parser)
 
 
-def _row(file: FileReference, data: bytes | None, **values: object) -> Row:
+def _row(file: SourceFile, data: bytes | None, **values: object) -> Row:
     row: Row = {
         "doc_id": file.doc_id,
         "suffix": file.suffix,
@@ -133,46 +100,52 @@ def _row(file: FileReference, data: bytes | None, **values: object) -> Row:
     return row
 
 
-def _extract_one(root: str, file: FileReference, limits: ExtractionLimits, parse: Parser) -> Row:
+def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: Parser) -> Row:
+    """The row of one file; whatever happens to it stays in its row."""
     data: bytes | None = None
     try:
-        data = _read_once(root, file.path, limits.max_bytes)
-        if len(data) > limits.max_bytes:
-            return failed_row(file, f"it is larger than {limits.max_bytes} bytes", retry=False)
-        extracted = parse(data, file.suffix, limits)
-        if len(extracted.text) > limits.max_characters:
-            return failed_row(file, f"its text is longer than {limits.max_characters} characters", retry=False, data=data)
-        count = len(paragraphs(extracted.text))
-        return _row(
-            file,
-            data,
-            status="ingested" if count else "no_text",
-            markup=extracted.markup,
-            parser=extracted.parser,
-            encoding=extracted.encoding,
-            encoding_found_by=extracted.encoding_found_by,
-            pages=extracted.pages,
-            page_starts=list(extracted.page_starts),
-            characters=len(extracted.text),
-            paragraphs=count,
-            text_hash=hashlib.sha256(extracted.text.encode("utf-8")).hexdigest(),
-            title=extracted.title,
-            text=extracted.text if count else "",
-        )
+        data = open_inside(root, file, max_bytes=limits.max_bytes)
+        return _ingested_row(file, data, parse(data, file.suffix, limits))
     except ExtractionError as problem:
         return failed_row(file, problem.reason, retry=problem.retry, data=data)
-    except _Unreadable as problem:
+    except UnsafeFileError as problem:
         return failed_row(file, str(problem), retry=True)
-    except OSError as problem:
-        # The words of the system name no text, its other arguments may name paths.
-        return failed_row(file, f"it cannot be read ({os.strerror(problem.errno or 0)})", retry=True)
     except MemoryError:
-        return failed_row(file, f"it needs more than {limits.memory_bytes / 2**20:,.0f} MiB of memory", retry=True, data=data)
+        reason = f"it needs more than {limits.memory_bytes / 2**20:,.0f} MiB of memory"
+        return failed_row(file, reason, retry=True, data=data)
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
         # Panics of native parsers are no Exception. What any of them says may quote the document.
         return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=False, data=data)
+
+
+def _ingested_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
+    text, block, problem = extracted.text, "", ""
+    if file.suffix in _FRONT_MATTER_SUFFIXES:
+        front_matter = split_front_matter(text)
+        text, block, problem = front_matter.body, front_matter.block, front_matter.problem
+    count = len(paragraphs(text))
+    if not count:
+        text = ""
+    return _row(
+        file,
+        data,
+        status="ingested" if count else "no_text",
+        markup=extracted.markup,
+        parser=extracted.parser,
+        encoding=extracted.encoding,
+        encoding_found_by=extracted.encoding_found_by,
+        pages=extracted.pages,
+        page_starts=list(extracted.page_starts),
+        characters=len(text),
+        paragraphs=count,
+        text_hash=hashlib.sha256(text.encode()).hexdigest(),
+        title=extracted.title,
+        front_matter=block,
+        front_matter_problem=problem,
+        text=text,
+    )
 
 
 def load_parser(name: str) -> Parser:
@@ -188,7 +161,7 @@ def rows_to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 def extract_batch(
     root: str | os.PathLike[str],
-    files: Sequence[FileReference],
+    files: Sequence[SourceFile],
     limits: ExtractionLimits | None = None,
     parser: str = DEFAULT_PARSER,
 ) -> pa.RecordBatch:
@@ -216,9 +189,9 @@ def read_frame(exactly: Callable[[int], bytes]) -> tuple[dict[str, object], byte
     return json.loads(exactly(header_size)), exactly(payload_size)
 
 
-def write_job(stream: BinaryIO, root: str, files: Sequence[FileReference], limits: ExtractionLimits) -> None:
+def write_job(stream: BinaryIO, root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
     """Ask a worker to read these files."""
-    references = [[file.doc_id, file.path, file.suffix] for file in files]
+    references = [[file.doc_id, file.path, file.size, file.suffix] for file in files]
     write_frame(stream, {"root": root, "files": references, "limits": asdict(limits)})
 
 
@@ -305,13 +278,13 @@ def _listen(requests: BinaryIO, jobs: queue.SimpleQueue[dict[str, object]]) -> N
 
 
 def _serve(job: Mapping[str, object], parse: Parser, answers: BinaryIO) -> None:
-    root, references, limits = cast("tuple[str, list[list[str]], dict[str, float]]", tuple(job.values()))
-    bounds = ExtractionLimits(**limits)  # pyright: ignore[reportArgumentType]
+    root, references, limits = cast("tuple[str, list[tuple[str, str, int, str]], dict[str, int]]", tuple(job.values()))
+    bounds = ExtractionLimits(**limits)
     rows: list[Row] = []
     characters, flushed = 0, time.monotonic()
-    for index, (doc_id, path, suffix) in enumerate(references):
+    for index, reference in enumerate(references):
         write_frame(answers, {"event": "begin", "index": index})
-        row = _extract_one(root, _Reference(doc_id, path, suffix), bounds, parse)
+        row = _extract_one(root, SourceFile(*reference), bounds, parse)
         rows.append(row)
         characters += len(str(row["text"]))
         if characters > _FLUSH_CHARACTERS or time.monotonic() - flushed > _FLUSH_SECONDS:

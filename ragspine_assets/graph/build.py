@@ -225,7 +225,8 @@ def rebuild_graph(
         con.execute(
             """
             CREATE TEMP TABLE gx_chunk AS
-            SELECT doc_id, version, chunk_id, coalesce(entity, '') AS entity, source_locator
+            SELECT doc_id, version, chunk_id, coalesce(entity, '') AS entity,
+                coalesce(nullif(source_locator, ''), doc_id || '#chunk') AS source_locator
             FROM narrative_chunk JOIN gx_state s USING (doc_id)
             WHERE narrative_chunk.active AND NOT s.restricted AND NOT s.removed
             """
@@ -239,14 +240,14 @@ def rebuild_graph(
         hidden = con.execute(
             "DELETE FROM fact WHERE EXISTS (FROM gx_state s WHERE s.restricted AND s.doc_id IN "
             "(fact.source_doc_id, regexp_extract(fact.source_locator, '^(.*)#[^#]*$', 1)))"
-        ).fetchone()
+        ).fetchall()
         report = _derive_and_write(con, profile, vocabulary, edges)
     return GraphReport(
         **{
             **vars(report),
             "documents_scanned": scanned,
             "refused": dict(extraction.refused) if extraction else {},
-            "written": report.written or scanned > 0 or purged > 0 or bool(hidden and hidden[0]),
+            "written": report.written or scanned > 0 or purged > 0 or bool(hidden and hidden[0][0]),
         }
     )
 
@@ -320,7 +321,7 @@ def withdraw_documents(con: duckdb.DuckDBPyConnection, doc_ids: Iterable[str]) -
 
 def graph_digest(con: duckdb.DuckDBPyConnection) -> str:
     """Return a sha256 of the stored nodes, edges and evidence; the same content gives the same digest anywhere."""
-    parts = [con.execute(_row_sums(table, columns)).fetchone() or () for table, columns in _KEPT.items()]
+    parts = [con.execute(_row_sums(table, columns)).fetchall()[0] for table, columns in _KEPT.items()]
     return sha256(repr([tuple(int(number) for number in part) for part in parts]).encode()).hexdigest()
 
 
@@ -396,14 +397,14 @@ def _supported(evidence: str, profile_nodes: str) -> str:
 def _purge_scans(con: duckdb.DuckDBPyConnection, vocabulary: str) -> int:
     """Drop findings of documents that are gone, secret, of another version, or searched for other names."""
     servable = "SELECT doc_id, version FROM gx_chunk"
-    row = con.execute(
+    dropped = con.execute(
         f"DELETE FROM graph_scan WHERE vocabulary <> $vocabulary OR (doc_id, version) NOT IN ({servable})",
         {"vocabulary": vocabulary},
-    ).fetchone()
+    ).fetchall()
     orphans = con.execute(
         "DELETE FROM graph_mention WHERE (doc_id, version) NOT IN (SELECT doc_id, version FROM graph_scan)"
-    ).fetchone()
-    return (int(row[0]) if row else 0) + (int(orphans[0]) if orphans else 0)
+    ).fetchall()
+    return int(dropped[0][0]) + int(orphans[0][0])
 
 
 def _scan(con: duckdb.DuckDBPyConnection, vocabulary: Vocabulary, progress: Callable[[int], None] | None) -> int:
@@ -420,7 +421,8 @@ def _scan(con: duckdb.DuckDBPyConnection, vocabulary: Vocabulary, progress: Call
         return 0
     reader = con.sql(
         """
-        SELECT doc_id, version, chunk_id, source_locator, text FROM narrative_chunk
+        SELECT doc_id, version, chunk_id, coalesce(nullif(source_locator, ''), doc_id || '#chunk') AS source_locator, text
+        FROM narrative_chunk
         WHERE active AND (doc_id, version) IN (SELECT doc_id, version FROM gx_pending)
         """
     ).to_arrow_reader(_SCAN_BATCH_ROWS)
@@ -631,7 +633,7 @@ def _derive_and_write(
         )
         con.execute(_wanted_nodes())
         changes = {name: _write_differences(con, name, columns) for name, columns in _KEPT.items()}
-        documents = con.execute("SELECT count(*) FROM gx_doc").fetchone()
+        documents = con.execute("SELECT count(*) FROM gx_doc").fetchall()
     written = any(change.written for change in changes.values())
     digest = graph_digest(con)
     if written:
@@ -648,7 +650,7 @@ def _derive_and_write(
         edges_removed=edges.removed,
         evidence_added=evidence.added,
         evidence_removed=evidence.removed,
-        documents=int(documents[0]) if documents else 0,
+        documents=int(documents[0][0]),
         ambiguous_aliases=vocabulary.ambiguous,
         written=written,
         digest=digest,
@@ -689,7 +691,7 @@ def _write_differences(con: duckdb.DuckDBPyConnection, table: str, columns: Sequ
     sizes = con.execute(
         f"SELECT (SELECT count(*) FROM {added}), (SELECT count(*) FROM {removed}), (SELECT count(*) FROM {table}),"
         f" (SELECT count(*) FROM {wanted})"
-    ).fetchone() or (0, 0, 0, 0)
+    ).fetchall()[0]
     many_added, many_removed, before, after = map(int, sizes)
     if before + many_added - many_removed != after:
         # A stored row stands there twice, which no comparison of sets can see.

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragspine_assets.graph.model import Fact
-from ragspine_assets.graph.staging import registered, stage_document_states, transaction
+from ragspine_assets.graph.staging import registered, stage_document_states, temporary, transaction
 
 FACT_SCHEMA = pa.schema(
     [
@@ -38,7 +38,7 @@ FACT_SCHEMA = pa.schema(
 _COLUMNS = tuple(field.name for field in fields(Fact))
 _NEVER_EMPTY = ("metric_code", "entity", "source_doc_id", "source_locator")
 _SUFFIXES = {".csv", ".parquet"}
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 class FactsError(ValueError):
@@ -231,7 +231,7 @@ def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
 
     Facts of documents that are RESTRICTED now are not stored: the table is open to any reader (SPEC 5.4).
     """
-    with transaction(con), registered(con, gx_fact_in=facts):
+    with transaction(con), registered(con, gx_fact_in=facts), temporary(con, "gx_state", "gx_fact_wanted"):
         stage_document_states(con)
         con.execute(
             """
@@ -243,7 +243,7 @@ def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
         )
         added = con.execute(
             f"INSERT INTO fact BY NAME (SELECT * FROM gx_fact_wanted EXCEPT {_STORED}) ORDER BY ALL"
-        ).fetchone()
+        ).fetchall()
         removed = con.execute(
             """
             DELETE FROM fact WHERE NOT EXISTS (FROM gx_fact_wanted w WHERE w.metric_code = fact.metric_code
@@ -251,15 +251,14 @@ def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
                 AND w.value IS NOT DISTINCT FROM fact.value AND w.unit = fact.unit
                 AND w.source_doc_id = fact.source_doc_id AND w.source_locator = fact.source_locator)
             """
-        ).fetchone()
-        con.execute("DROP TABLE gx_fact_wanted")
+        ).fetchall()
         rows, digest = _stored_digest(con)
-    counts = int(added[0]) if added else 0, int(removed[0]) if removed else 0
+    counts = int(added[0][0]), int(removed[0][0])
     return FactsReport(rows, *counts, written=any(counts), digest=digest)
 
 
 def _stored_digest(con: duckdb.DuckDBPyConnection) -> tuple[int, str]:
-    found = con.execute(_DIGEST).fetchone() or (0, 0, 0)
+    found = con.execute(_DIGEST).fetchall()[0]
     return int(found[0]), sha256(repr(tuple(int(part) for part in found)).encode()).hexdigest()
 
 

@@ -270,8 +270,7 @@ class DuckDBGraphStore:
 
     def _number(self, query: str) -> int:
         with self.connect() as con:
-            row = con.execute(query).fetchone()
-        return int(row[0]) if row else 0
+            return int(con.execute(query).fetchall()[0][0])
 
 
 def readable_subgraph(con: duckdb.DuckDBPyConnection, max_nodes: int = 60) -> Subgraph:

@@ -75,7 +75,7 @@ def extract_relations(
 ) -> Extraction:
     """Call an extractor and return what of its answer may enter the graph (SPEC 5.3).
 
-    Chunks of a document with any RESTRICTED chunk are not handed over. Refused are edges whose document and locator are
+    Chunks of a document with any RESTRICTED chunk are not handed over. Refused are what is no `GraphEdge`, and edges whose document and locator are
     not those of one chunk that was handed over, edges of a controlled type, with an empty end or type, between a name
     and itself, and edges where the security gate finds an external entity in an end or in
     the type. Edges of an extractor that does not declare
@@ -95,6 +95,10 @@ def extract_relations(
     model_edges: list[GraphEdge] = []
     external: dict[str, bool] = {}
     for edge in extractor.extract(handed):
+        # A third party's extractor may return anything.
+        if not isinstance(edge, GraphEdge):  # pyright: ignore[reportUnnecessaryIsInstance]
+            refused["shape"] += 1
+            continue
         place = places.get((edge.metadata.get("source_doc_id", ""), edge.metadata.get("source_locator", "")))
         reason = _refusal(edge, place)
         if reason is None:

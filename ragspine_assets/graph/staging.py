@@ -14,7 +14,15 @@ import pyarrow as pa
 from ragspine_assets.policy import Sensitivity, read_label
 from ragspine_assets.store.database import transaction
 
-__all__ = ["existing_tables", "label_names", "label_ranks", "registered", "stage_document_states", "temporary", "transaction"]
+__all__ = [
+    "existing_tables",
+    "label_names",
+    "label_ranks",
+    "registered",
+    "stage_document_states",
+    "temporary",
+    "transaction",
+]
 
 RESTRICTED_RANK = Sensitivity.RESTRICTED.rank
 

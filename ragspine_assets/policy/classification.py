@@ -18,7 +18,6 @@ import ahocorasick_rs
 from ragspine_assets.policy.folding import fold_text
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
 
-
 _BLOCK = 1 << 20
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
@@ -102,6 +101,16 @@ class SensitivityPolicy:
     @cached_property
     def _keywords(self) -> _Keywords | None:
         return _Keywords(self.restricted_keywords) if self.restricted_keywords else None
+
+    def pattern_in(self, path: str) -> str | None:
+        """Return the first restricted pattern that a path matches, None if it matches none."""
+        folded = fold_text(path)
+        pairs = zip(self.restricted_filename_patterns, self._patterns, strict=True)
+        return next((pattern for pattern, compiled in pairs if compiled.search(folded)), None)
+
+    def keyword_in(self, text: str) -> int:
+        """Return the number (from 1) of a restricted keyword that a text contains, 0 if it contains none."""
+        return self._keywords.first_in(text) if self._keywords else 0
 
     def __getstate__(self) -> dict[str, object]:
         """Leave the compiled automata behind: they do not travel between processes and are made again at need."""
@@ -200,11 +209,10 @@ def explain_sensitivity(filename: str, text: str, policy: SensitivityPolicy) -> 
         text: the document's text.
         policy: the rules.
     """
-    path = fold_text(filename)
-    for pattern, compiled in zip(policy.restricted_filename_patterns, policy._patterns, strict=True):
-        if compiled.search(path):
-            return LabelVerdict(Sensitivity.RESTRICTED.value, f"file name pattern {pattern!r} of the policy")
-    keyword = policy._keywords.first_in(text) if policy._keywords else 0
+    pattern = policy.pattern_in(filename)
+    if pattern is not None:
+        return LabelVerdict(Sensitivity.RESTRICTED.value, f"file name pattern {pattern!r} of the policy")
+    keyword = policy.keyword_in(text)
     if keyword:
         return LabelVerdict(Sensitivity.RESTRICTED.value, f"keyword {keyword} of the policy")
     if policy.escalate_unknown_to_restricted:

@@ -35,11 +35,12 @@ _UNSPACED = re.compile(
 
 # Words so common that two of them side by side are themselves and not a name cut in two: Italian "e nel" is not Enel,
 # English "as us" is not Asus. Only for a name cut by spaces into nothing but such words.
-_FUNCTION_WORDS = frozenset(
-    "a ad al alla as at au be but by che chi ci col con da dal de del der des di die do du e ed el en et for from go "
-    "gli has he i if il in io is it la las le lei les li lo los ma me mi my ne nei nel no non not o od of on or per "
-    "qui se she si so su sul ta te the ti to tra tu un una und up us va vi was we what who y you".split()
-)
+_FUNCTION_WORD_LIST = """
+a ad al alla as at au be but by che chi ci col con da dal de del der des di die do du e ed el en et for from
+go gli has he i if il in io is it la las le lei les li lo los ma me mi my ne nei nel no non not o od of on or
+per qui se she si so su sul ta te the ti to tra tu un una und up us va vi was we what who y you
+"""
+_FUNCTION_WORDS = frozenset(_FUNCTION_WORD_LIST.split())
 
 # A name of so many letters is recognised although its first letter is a small l for a capital I.
 _LONG_NAME = 5
@@ -173,7 +174,9 @@ class SecurityGate:
             entity = self.detect(text).external_entity
             if entity is not None:
                 home = self._home or "the home company"
-                subject = f"the metric {metric} of {home}" if metric and text is not metric else f"the figures of {home}"
+                subject = (
+                    f"the metric {metric} of {home}" if metric and text is not metric else f"the figures of {home}"
+                )
                 return Verdict(
                     OUT_OF_SCOPE,
                     entity,
@@ -290,8 +293,6 @@ def _passes_for(text: str, sources: list[int], letters: str) -> bool:
         if not alike:
             return False
     return not foreign or plain > 0
-
-
 
 
 def _as_shown(text: str) -> tuple[str, list[int]]:

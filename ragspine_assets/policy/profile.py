@@ -19,6 +19,7 @@ from typing import TypeVar
 from ragspine_assets.policy.classification import SensitivityPolicy
 from ragspine_assets.policy.folding import fold_text
 
+
 def _nothing() -> Mapping[str, str]:
     return MappingProxyType({})
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from ragspine_assets.retrieval.tokens import tokenize, tokens_by, without_accents
@@ -34,12 +35,8 @@ class Analyzer(Protocol):
         """
         ...
 
-    def document_terms(self, text: str, language: str) -> list[str]:
-        """Return the terms of a text of a document in that language."""
-        ...
-
-    def query_terms(self, query: str, languages: Sequence[str]) -> list[str]:
-        """Return the terms of a query to an index whose documents are in those languages."""
+    def terms(self, text: str, language: str) -> list[str]:
+        """Return the terms of a text of a document in that language, or of a query to such documents."""
         ...
 
 
@@ -51,34 +48,26 @@ class PlainAnalyzer:
         del given, texts
         return ""
 
-    def document_terms(self, text: str, language: str) -> list[str]:
+    def terms(self, text: str, language: str) -> list[str]:
         """Return the tokens of a text."""
         del language
         return tokenize(text)
-
-    def query_terms(self, query: str, languages: Sequence[str]) -> list[str]:
-        """Return the tokens of a query."""
-        del languages
-        return tokenize(query)
 
 
 class StemmingAnalyzer:
     """Tokens without their endings, by the Snowball rules of the document's language.
 
-    The language is that of the metadata, else detected on the document's text. A query is stemmed by the rules of every
-    language in the index, since a few words are too little to detect one by; a term counts once per different stem.
-    Languages without such rules, and scripts without spaces, keep their tokens.
+    The language is that of the metadata, else detected on the document's text. A query is read by the rules of each
+    document it is compared with, since a few words are too little to detect a language by. Languages without such
+    rules, and scripts without spaces, keep their tokens.
 
     Raises:
         ImportError: the extra ``stemming`` is not installed.
     """
 
     def __init__(self) -> None:
-        try:
-            import py3langid  # noqa: F401, PLC0415  an extra
-            import Stemmer  # noqa: F401, PLC0415  an extra
-        except ImportError:
-            raise ImportError(_MISSING) from None
+        if find_spec("py3langid") is None or find_spec("Stemmer") is None:
+            raise ImportError(_MISSING)
 
     def language(self, given: str, texts: Iterable[str]) -> str:
         """Return the code of the document's language, ``''`` if nothing can be stemmed by it."""
@@ -93,20 +82,10 @@ class StemmingAnalyzer:
         code = _RULES_OF.get(code, code)
         return code if _stemmer(code) is not None else ""
 
-    def document_terms(self, text: str, language: str) -> list[str]:
+    def terms(self, text: str, language: str) -> list[str]:
         """Return the stems of a text."""
         stemmer = _stemmer(language)
         return tokens_by(text, lambda words: (_stem(word, stemmer) for word in words))
-
-    def query_terms(self, query: str, languages: Sequence[str]) -> list[str]:
-        """Return, for each token of a query, its different stems."""
-        stemmers = [_stemmer(language) for language in languages]
-        return tokens_by(
-            query,
-            lambda words: (
-                term for word in words for term in dict.fromkeys(_stem(word, stemmer) for stemmer in stemmers)
-            ),
-        )
 
 
 def _stem(word: str, stemmer: Stemmer | None) -> str:
@@ -120,7 +99,7 @@ def _stem(word: str, stemmer: Stemmer | None) -> str:
 
 @cache
 def _stemmer(code: str) -> Stemmer | None:
-    from Stemmer import Stemmer  # noqa: PLC0415  an extra
+    from Stemmer import Stemmer
 
     try:
         return Stemmer(code)
@@ -130,7 +109,7 @@ def _stemmer(code: str) -> Stemmer | None:
 
 @cache
 def _identifier() -> LanguageIdentifier:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # noqa: PLC0415  an extra
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE)
 

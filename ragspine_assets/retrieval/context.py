@@ -53,7 +53,8 @@ class SentenceCompressor:
     """A `NodePostprocessor` that keeps the sentences that have to do with the query (SPEC 4.8).
 
     Sentences are compared by BM25 among themselves. What is left goes into ``prompt_text``, from the window where there
-    is one; no other key changes. A snippet in which nothing has to do with the query, or everything, stays as it is.
+    is one; no other key changes. Of the text that is cited, the best sentence always stays. A snippet in which nothing
+    has to do with the query, or everything, stays as it is.
 
     Attributes:
         keep: how much of the score of the snippet's best sentence another must have to stay, from 0 to 1.
@@ -75,17 +76,32 @@ class SentenceCompressor:
     def _compress(self, snippet: Snippet, sentences: Sequence[str], scores: Sequence[float]) -> Snippet:
         best = max(scores, default=0.0)
         kept = [score > 0 and score >= self.keep * best for score in scores]
-        if not any(kept) or all(kept):
+        if not any(kept):
+            return dict(snippet)
+        # The snippet cites its text as the evidence, so something of that text has to be seen.
+        evidence = _positions_of(canonical_text(str(snippet.get("text") or "")).text, sentences)
+        if evidence and not any(kept[position] for position in evidence):
+            kept[max(evidence, key=scores.__getitem__)] = True
+        if all(kept):
             return dict(snippet)
         parts: list[str] = []
         for position, sentence in enumerate(sentences):
             if not kept[position]:
                 continue
-            if position and parts and not kept[position - 1]:
+            if parts and not kept[position - 1]:
                 parts[-1] = parts[-1].rstrip()
                 parts.append(_GAP)
             parts.append(sentence)
         return {**snippet, "prompt_text": "".join(parts).strip()}
+
+
+def _positions_of(text: str, sentences: Sequence[str]) -> list[int]:
+    """Return which sentences, joined, hold a text or a part of it; none if it is not in them."""
+    start = "".join(sentences).find(text)
+    bounds = list(accumulate(map(len, sentences), initial=0))
+    if start < 0:
+        return []
+    return [at for at, (begin, end) in enumerate(pairwise(bounds)) if begin < start + len(text) and end > start]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +228,8 @@ def _around(window: str, text: str, room: int) -> str:
     behind = [bound for bound in reversed(bounds) if bound > end]
     forward = True
     while before or behind:
-        if behind and (forward or not before):
-            wider = start, behind.pop()
-        else:
-            wider = before.pop(), end
+        to_the_end = behind and (forward or not before)
+        wider = (start, behind.pop()) if to_the_end else (before.pop(), end)
         if wider[1] - wider[0] > room:
             break
         start, end = wider

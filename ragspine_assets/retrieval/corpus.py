@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.retrieval.analysis import Analyzer
-from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, natural_key
+from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, natural_key
 from ragspine_assets.store.chunk_store import StoredChunk
 
 FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
@@ -48,19 +48,32 @@ class Corpus:
     Attributes:
         chunks: in natural order of ``chunk_id``, which is how equal scores are ordered. None of them RESTRICTED.
         lexical: index of their texts.
-        languages: languages by whose rules the texts were read, see `Analyzer`.
+        languages: by which language's rules each text was read, see `Analyzer`.
         columns: the fields of `FILTER_KEYS`.
         ranks: rank of each chunk's label in the lattice.
     """
 
     chunks: Sequence[Chunk]
     lexical: LexicalIndex
-    languages: Sequence[str]
+    languages: Column
     columns: Mapping[str, Column]
     ranks: NDArray[np.int8]
 
     def __len__(self) -> int:
         return len(self.chunks)
+
+    def scores(self, query: str, analyzer: Analyzer) -> Scores:
+        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language."""
+        by_terms: dict[tuple[str, ...], Scores] = {}
+        total = np.zeros(len(self.chunks))
+        for language in self.languages.numbers:
+            terms = tuple(analyzer.terms(query, language))
+            if terms not in by_terms:
+                by_terms[terms] = self.lexical.scores(terms)
+            if len(self.languages.numbers) == 1:
+                return by_terms[terms]
+            np.copyto(total, by_terms[terms], where=self.languages.equals(language))
+        return total
 
     def allowed(self, filters: Mapping[str, str], max_label: Sensitivity) -> Mask | None:
         """Return which chunks have all the values and no label above ``max_label``; None if all do."""
@@ -113,8 +126,8 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
     }
     return Corpus(
         chunks=servable,
-        lexical=LexicalIndex(analyzer.document_terms(chunk.text, languages[chunk.doc_id]) for chunk in servable),
-        languages=sorted(set(languages.values())),
+        lexical=LexicalIndex(analyzer.terms(chunk.text, languages[chunk.doc_id]) for chunk in servable),
+        languages=Column.of(languages[chunk.doc_id] for chunk in servable),
         columns={name: Column.of(getattr(chunk, name) for chunk in servable) for name in FILTER_KEYS},
         ranks=np.fromiter((read_label(chunk.sensitivity).rank for chunk in servable), dtype=np.int8),
     )

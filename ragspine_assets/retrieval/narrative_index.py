@@ -199,7 +199,7 @@ class NarrativeIndex:
         bm25 = np.zeros(len(corpus))
         rankings = []
         for variant in variants:
-            scores = corpus.lexical.scores(self._analyzer.query_terms(variant, corpus.languages))
+            scores = corpus.scores(variant, self._analyzer)
             rankings.append(best(scores, depth, allowed))
             np.maximum(bm25, scores, out=bm25)
         cosine = np.zeros(len(corpus))

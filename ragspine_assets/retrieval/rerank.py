@@ -83,8 +83,8 @@ def listwise_rerank(
 def _verdict(judge: ListwiseJudge, query: str, texts: list[str]) -> list[int]:
     try:
         answer: object = judge.judge(query, list(texts))
-    except Exception as error:  # noqa: BLE001  whatever a judge does, an order is owed
-        # Its message may quote the candidates.
+    except Exception as error:
+        # Whatever a judge does, an order is owed. The error's message may quote the candidates.
         _logger.warning("the judge %s failed (%s); the order stays", type(judge).__name__, type(error).__name__)
         return list(range(len(texts)))
     named: Iterable[object] = answer if isinstance(answer, list | tuple | np.ndarray) else ()

@@ -532,7 +532,10 @@ class _Intake:
         lost = sum(self.known[doc_id].has_text for doc_id in gone) + len(self.emptied)
         self._check_breaker(lost, allowed)
         blocked = [doc_id for doc_id in self.known if self.listing.is_unreadable(doc_id)]
-        refused = [{"doc_id": doc_id, "reason": why, "retry": True} for doc_id, why in self.listing.refused]
+        # The loser of two names that are one id has no state of its own: the winner's stays.
+        refused = [
+            {"doc_id": doc_id, "reason": why, "retry": True} for doc_id, why in self.refused.items() if doc_id not in self.listed
+        ]
         refused += [
             {"doc_id": doc_id, "reason": "its folder cannot be read: change the folder's permissions", "retry": True}
             for doc_id in blocked
@@ -551,6 +554,10 @@ class _Intake:
             )  # fmt: skip
             self._replace("document", [document for _, document in self.emptied], _DOCUMENT_SCHEMA)
             self._delete("document_text", [*gone, *(doc_id for doc_id, _ in self.emptied)])
+        for doc_id, why in self.listing.refused:
+            if doc_id in self.listed:
+                self.report.note(document_reference(doc_id, self.key), "failed", why)
+                self.report.problems.append(f"{document_reference(doc_id, self.key)}: a second file of this id: {why}")
         for doc_id in gone:
             self.report.note(self.reference(doc_id, self.known[doc_id].sensitivity), "removed", "its file is gone")
         for doc_id, document in self.emptied:

@@ -34,7 +34,10 @@ def _disguised(label: str, chance: random.Random) -> str:
     """Write a label in another case and width, with zero-width characters in it and spaces around it."""
     letters = [letter.lower() if chance.random() < 0.4 else letter for letter in label]
     if chance.random() < 0.5:
-        letters = [chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" and chance.random() < 0.5 else letter for letter in letters]
+        letters = [
+            chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" and chance.random() < 0.5 else letter
+            for letter in letters
+        ]
     if chance.random() < 0.5:
         letters = [letter + (chance.choice(ZERO_WIDTH) if chance.random() < 0.3 else "") for letter in letters]
     around = ["".join(chance.choices(SPACES + ZERO_WIDTH, k=chance.randrange(3))) for _ in range(2)]
@@ -54,7 +57,9 @@ def _labels(number: int) -> list[tuple[object, bool]]:
         elif kind < 0.9:
             made.append((chance.choice(NOTHING), False))
         else:
-            junk = "".join(chr(chance.choice([chance.randrange(32, 127), chance.randrange(0xA1, 0x3000)])) for _ in range(9))
+            junk = "".join(
+                chr(chance.choice([chance.randrange(32, 127), chance.randrange(0xA1, 0x3000)])) for _ in range(9)
+            )
             made.append((junk, False))
     return made
 

@@ -37,12 +37,12 @@ def assert_nothing_of_it_leaves(outside: object) -> None:
     assert "secret.md" not in repr(outside)
 
 
-def _probe(index: NarrativeIndex | LeakingIndex, *seen: RecordingJudge | HashingBackend, log: str = "") -> None:
+def _probe(index: NarrativeIndex | LeakingIndex, *seen: RecordingJudge | HashingBackend) -> None:
     retriever = NarrativeIndexRetriever(index, postprocessor=SentenceCompressor())
     plain = NarrativeIndexRetriever(index)
     for query in QUERIES:
         snippets = [*retriever.retrieve(query, top_k=5), *plain.retrieve(query, top_k=5)]
-        assert_nothing_of_it_leaves((snippets, build_context(snippets), build_context(snippets, budget_chars=300), log))
+        assert_nothing_of_it_leaves((snippets, build_context(snippets), build_context(snippets, budget_chars=300)))
     assert plain.retrieve("solar output")
     for witness in seen:
         shown = witness.seen.splitlines() if isinstance(witness, HashingBackend) else witness.seen
@@ -55,12 +55,15 @@ def test_a_restricted_document_takes_its_windows_down_with_it(
     spec: str, label: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     judge, backend = RecordingJudge(), HashingBackend()
-    index = NarrativeIndex(chunker=make_chunker(spec), judge=judge, embedding_backend=backend, max_chars=60, overlap_chars=0)
+    index = NarrativeIndex(
+        chunker=make_chunker(spec), judge=judge, embedding_backend=backend, max_chars=60, overlap_chars=0
+    )
     with caplog.at_level(logging.DEBUG):
         index.ingest(OPEN_TEXT, DocumentMeta("open.md"))
         index.ingest(SECRET_TEXT, DocumentMeta("secret.md", sensitivity=label))
-        _probe(index, judge, backend, log=caplog.text)
+        _probe(index, judge, backend)
     assert judge.calls
+    assert_nothing_of_it_leaves(caplog.text)
 
 
 @pytest.mark.parametrize("spec", ["parent_child", "sentence_window"])
@@ -84,7 +87,10 @@ def _children(spec: str, doc_id: str, text: str, sensitivity: str) -> list[narra
 
 
 def _leaking(spec: str) -> LeakingIndex:
-    hits = [*_children(spec, "secret.md", SECRET_TEXT, "RESTRICTED"), *_children(spec, "open.md", OPEN_TEXT, "INTERNAL")]
+    hits = [
+        *_children(spec, "secret.md", SECRET_TEXT, "RESTRICTED"),
+        *_children(spec, "open.md", OPEN_TEXT, "INTERNAL"),
+    ]
     return LeakingIndex([result.chunk for result in hits])  # pyright: ignore[reportArgumentType]
 
 
@@ -112,10 +118,15 @@ def test_taking_only_the_window_away_would_not_do(monkeypatch: pytest.MonkeyPatc
 
 def test_a_judge_is_shown_neither_a_restricted_child_nor_any_window() -> None:
     judge = RecordingJudge()
-    hits = [*_children("parent_child", "secret.md", SECRET_TEXT, "RESTRICTED"), *_children("parent_child", "open.md", OPEN_TEXT, "INTERNAL")]
+    hits = [
+        *_children("parent_child", "secret.md", SECRET_TEXT, "RESTRICTED"),
+        *_children("parent_child", "open.md", OPEN_TEXT, "INTERNAL"),
+    ]
     listwise_rerank("q", hits, judge)
     assert_nothing_of_it_leaves(judge.seen)
-    assert not any(result.chunk.window_text in judge.seen for result in hits if result.chunk.window_text != result.chunk.text)
+    assert not any(
+        result.chunk.window_text in judge.seen for result in hits if result.chunk.window_text != result.chunk.text
+    )
 
 
 def test_a_shared_section_is_shown_from_the_open_document_only() -> None:

@@ -32,7 +32,9 @@ class Labelled(Piece):
     chunk_id: str = ""
 
 
-def fact(document: str = "annual.csv", entity: str = "NORD", metric: str = "REV", place: str = "row2", value: float = 1.5) -> Fact:
+def fact(
+    document: str = "annual.csv", entity: str = "NORD", metric: str = "REV", place: str = "row2", value: float = 1.5
+) -> Fact:
     return Fact(metric, entity, "FY", "2024", value, "EUR_M", document, f"{document}#{place}")
 
 
@@ -41,12 +43,20 @@ def profile() -> DomainProfile:
     return DomainProfile(
         home_company_name="Holding",
         home_entity_code="HOLD",
-        home_entity_synonyms={"holding": "HOLD", "nordwerk": "NORD", "nordwerk plant": "NORD", "北方": "NORD", "sudwerk": "SUD"},
+        home_entity_synonyms={
+            "holding": "HOLD",
+            "nordwerk": "NORD",
+            "nordwerk plant": "NORD",
+            "北方": "NORD",
+            "sudwerk": "SUD",
+        },
         home_entity_labels={"NORD": "Nordwerk"},
         external_entities={"nordwerk rivals": "Rivals Ltd", "北方竞品": "Beifang", "acmo": "Acmo"},
         dimensions=(
             DimensionSpec(name="metric", label="Metric", synonyms={"revenue": "REV"}, labels={"REV": "Revenue"}),
-            DimensionSpec(name="region", label="Region", derived_from="entity", derivation={"NORD": "NORTH", "SUD": "SOUTH"}),
+            DimensionSpec(
+                name="region", label="Region", derived_from="entity", derivation={"NORD": "NORTH", "SUD": "SOUTH"}
+            ),
             DimensionSpec(name="zone", label="Zone", derived_from="region", derivation={"NORTH": "COLD"}),
         ),
     )

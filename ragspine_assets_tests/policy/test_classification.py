@@ -16,7 +16,15 @@ POLICY = SensitivityPolicy(
 
 @pytest.mark.parametrize(
     "path",
-    ["board/minutes.txt", "2024/Board/minutes.txt", "ＢＯＡＲＤ/x.md", "b\u200board/x.md", "a/my-Secret-plan.PDF", "hr/2024", "x/hr/a/b/2024"],
+    [
+        "board/minutes.txt",
+        "2024/Board/minutes.txt",
+        "ＢＯＡＲＤ/x.md",
+        "b\u200board/x.md",
+        "a/my-Secret-plan.PDF",
+        "hr/2024",
+        "x/hr/a/b/2024",
+    ],
 )
 def test_a_restricted_pattern_anywhere_in_the_path_restricts(path):
     assert classify_sensitivity(path, "", POLICY) == "RESTRICTED"
@@ -56,7 +64,12 @@ def test_comparing_lower_case_only_would_miss_what_folding_finds():
 
 
 @settings(max_examples=300, deadline=None, database=None)
-@given(st.text(max_size=50), st.text(max_size=50), st.text(max_size=8), st.sampled_from([" ", "\n", "\u00a0", " \u200b\n "]))
+@given(
+    st.text(max_size=50),
+    st.text(max_size=50),
+    st.text(max_size=8),
+    st.sampled_from([" ", "\n", "\u00a0", " \u200b\n "]),
+)
 def test_a_keyword_is_found_whatever_stands_around_it(before, after, noise, gap):
     policy = SensitivityPolicy(restricted_keywords=["zulu delta"])
     text = f"{before} Zu\u200blu{gap}DELTA {after}"

@@ -47,7 +47,15 @@ def test_spellings_of_one_word_fold_to_one_text(one, other):
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("10", "lo"), ("かき", "がき"), ("ハン", "パン"), ("हिन्दी", "हन्द"), ("กา", "กำ"), ("ab", "a b"), ("нефть", "нафть")],
+    [
+        ("10", "lo"),
+        ("かき", "がき"),
+        ("ハン", "パン"),
+        ("हिन्दी", "हन्द"),
+        ("กา", "กำ"),
+        ("ab", "a b"),
+        ("нефть", "нафть"),
+    ],
 )
 def test_different_words_stay_different(one, other):
     assert fold_text(one) != fold_text(other)
@@ -103,10 +111,18 @@ def test_a_text_of_nothing_folds_to_nothing(text):
 
 
 def test_shapes_bring_together_what_only_looks_alike():
-    assert shape_text("GIobex") == shape_text("G1obex") == shape_text("gl0bex") == shape_text("Ԍ|οbeх") == shape_text("globex")
+    assert (
+        shape_text("GIobex")
+        == shape_text("G1obex")
+        == shape_text("gl0bex")
+        == shape_text("Ԍ|οbeх")
+        == shape_text("globex")
+    )
 
 
-@pytest.mark.parametrize("unit", ["Plain English words. ", "Perché l\u2019analisi è già qui. ", "机密文件在这里。", "हिन्दी में "])
+@pytest.mark.parametrize(
+    "unit", ["Plain English words. ", "Perché l\u2019analisi è già qui. ", "机密文件在这里。", "हिन्दी में "]
+)
 def test_folding_takes_time_in_proportion_to_the_text(unit):
     def seconds(text: str) -> float:
         best = 1e9

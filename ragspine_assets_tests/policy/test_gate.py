@@ -18,8 +18,30 @@ LATIN = [
     "Zorin", "Octan", "Virtucon",
 ]  # fmt: skip
 CYRILLIC = ["Ромашка", "Вектор", "Северсталь", "Ветерок", "Заря Восток", "Каскад", "Орбита", "Тормоз", "Мотор", "Искра"]
-HAN = ["竞安保险", "中国竞安", "竞诚", "宏图集团", "星海科技", "远洋物流", "金桥银行", "青云证券", "天工机械", "百川能源"]
-KANA = ["ロボテック", "サクラソフト", "ひまわり工業", "ミライガス", "アオゾラ", "カブトデンキ", "テクノバード", "ナギサ", "パピルス", "ホクト"]
+HAN = [
+    "竞安保险",
+    "中国竞安",
+    "竞诚",
+    "宏图集团",
+    "星海科技",
+    "远洋物流",
+    "金桥银行",
+    "青云证券",
+    "天工机械",
+    "百川能源",
+]
+KANA = [
+    "ロボテック",
+    "サクラソフト",
+    "ひまわり工業",
+    "ミライガス",
+    "アオゾラ",
+    "カブトデンキ",
+    "テクノバード",
+    "ナギサ",
+    "パピルス",
+    "ホクト",
+]
 ALIASES = [*LATIN, *CYRILLIC, *HAN, *KANA]
 GATE = SecurityGate({alias: f"<{alias}>" for alias in ALIASES}, "Home Group")
 
@@ -51,7 +73,11 @@ def _wide(random: Random, text: str) -> str:
 
 def _mathematical(random: Random, text: str) -> str:
     return "".join(
-        chr(0x1D400 + ord(char) - 65) if "A" <= char <= "Z" else chr(0x1D41A + ord(char) - 97) if "a" <= char <= "z" else char
+        chr(0x1D400 + ord(char) - 65)
+        if "A" <= char <= "Z"
+        else chr(0x1D41A + ord(char) - 97)
+        if "a" <= char <= "z"
+        else char
         for char in text
     )
 
@@ -66,7 +92,15 @@ DISGUISES = {
     "one separator": lambda random, text: _insert(random, text, " -._\u00a0\u2011\n", times=1),
     "look-alike": _look_alike,
 }
-AROUND = [("", ""), ("We met ", " there."), ("(", ")"), ("关于", "的报告"), ("см. ", ", 2024"), ("\n", "\n"), ("x, ", "'s offer")]
+AROUND = [
+    ("", ""),
+    ("We met ", " there."),
+    ("(", ")"),
+    ("关于", "的报告"),
+    ("см. ", ", 2024"),
+    ("\n", "\n"),
+    ("x, ", "'s offer"),
+]
 
 
 def _disguised(random: Random, alias: str) -> str:
@@ -109,7 +143,23 @@ The king, a ring, bringing, being: everything. Emerging and aging ages; gem, gec
 
 @pytest.mark.parametrize(
     "alias",
-    ["GE", "bay", "Bay", "Lex", "AIA", "Orange", "ING", "Enel", "Asus", "General Motors", "Market", "Target", "Apple", "Visa", "Rela"],
+    [
+        "GE",
+        "bay",
+        "Bay",
+        "Lex",
+        "AIA",
+        "Orange",
+        "ING",
+        "Enel",
+        "Asus",
+        "General Motors",
+        "Market",
+        "Target",
+        "Apple",
+        "Visa",
+        "Rela",
+    ],
 )
 def test_ordinary_text_names_nobody(alias):
     assert SecurityGate({alias: alias}, "Home").detect(ORDINARY).external_entity is None
@@ -155,13 +205,28 @@ def test_a_detection_says_which_folding_it_took(text, folding):
 
 
 @pytest.mark.parametrize(
-    "text", ["interglobexian", "Globexes", "xGlobex", "глGlobex", "Globex2", "inter\u200bglobex", "alobex", "Giobex", "Glob", "lobex"]
+    "text",
+    [
+        "interglobexian",
+        "Globexes",
+        "xGlobex",
+        "глGlobex",
+        "Globex2",
+        "inter\u200bglobex",
+        "alobex",
+        "Giobex",
+        "Glob",
+        "lobex",
+    ],
 )
 def test_a_name_inside_a_longer_word_is_no_hit(text):
     assert GATE.detect(text).external_entity is None
 
 
-@pytest.mark.parametrize("text", ["我们Globex合作", "「Globex」", "Globexは", "Globex는", "my_globex.txt", "(Globex)", "Globex's", "pro-Globex"])
+@pytest.mark.parametrize(
+    "text",
+    ["我们Globex合作", "「Globex」", "Globexは", "Globex는", "my_globex.txt", "(Globex)", "Globex's", "pro-Globex"],
+)
 def test_a_name_between_signs_or_scripts_without_spaces_is_a_hit(text):
     assert GATE.detect(text).external_entity == "<Globex>"
 
@@ -240,6 +305,6 @@ def test_detection_takes_time_in_proportion_to_the_text(unit):
             best = min(best, time.process_time() - start)
         return best
 
-    text = unit * (40_000 // len(unit))
+    text = unit * (20_000 // len(unit))
     seconds(text)
     assert seconds(text * 4) < 4 * 2.4 * max(seconds(text), 1e-3)

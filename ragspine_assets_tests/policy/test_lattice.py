@@ -27,7 +27,20 @@ def _spells_a_lower_label(raw: str) -> bool:
     return plain.strip().upper() in LOWER
 
 
-WORDS = [*LOWER * 4, "RESTRICTED", "SECRET", "riservato", "公开", "内部", "社外秘", "öffentlich", "none", "nan", "0", ""]
+WORDS = [
+    *LOWER * 4,
+    "RESTRICTED",
+    "SECRET",
+    "riservato",
+    "公开",
+    "内部",
+    "社外秘",
+    "öffentlich",
+    "none",
+    "nan",
+    "0",
+    "",
+]
 
 
 def _random_label(random: Random) -> str:
@@ -42,7 +55,9 @@ def _random_label(random: Random) -> str:
     if letters and random.random() < 0.1:
         letters.pop(random.randrange(len(letters)))
     ends = SPACES + ZERO_WIDTH
-    return "".join([*random.choices(ends, k=random.randrange(3)), *letters, *random.choices(ends, k=random.randrange(3))])
+    return "".join(
+        [*random.choices(ends, k=random.randrange(3)), *letters, *random.choices(ends, k=random.randrange(3))]
+    )
 
 
 def test_of_10000_random_labels_only_spellings_of_the_three_lower_ones_read_lower():
@@ -65,7 +80,8 @@ def test_whatever_is_no_label_is_restricted(raw):
 
 
 @pytest.mark.parametrize(
-    "raw", ["РUBLIC", "PUBLIС", "PUBL1C", "P U B L I C", "PUBLIC.", "PÚBLIC", "PUBLI", "PUBLICPUBLIC", "INTERNAL/PUBLIC"]
+    "raw",
+    ["РUBLIC", "PUBLIС", "PUBL1C", "P U B L I C", "PUBLIC.", "PÚBLIC", "PUBLI", "PUBLICPUBLIC", "INTERNAL/PUBLIC"],
 )
 def test_a_label_that_only_looks_like_a_lower_one_is_restricted(raw):
     assert is_restricted(raw)
@@ -73,7 +89,12 @@ def test_a_label_that_only_looks_like_a_lower_one_is_restricted(raw):
 
 @pytest.mark.parametrize(
     ("raw", "label"),
-    [(" public\n", "PUBLIC"), ("Ｉｎｔｅｒｎａｌ", "INTERNAL"), ("confi\u200bdential", "CONFIDENTIAL"), ("\ufeffRestricted", "RESTRICTED")],
+    [
+        (" public\n", "PUBLIC"),
+        ("Ｉｎｔｅｒｎａｌ", "INTERNAL"),
+        ("confi\u200bdential", "CONFIDENTIAL"),
+        ("\ufeffRestricted", "RESTRICTED"),
+    ],
 )
 def test_case_width_zero_width_and_space_do_not_change_a_label(raw, label):
     assert read_label(raw) == label
@@ -84,7 +105,7 @@ def test_labels_are_ordered_by_rank_and_not_by_spelling():
     assert sorted(["RESTRICTED", "CONFIDENTIAL", "PUBLIC", "INTERNAL"], key=read_label) == [*LOWER, "RESTRICTED"]
     assert Sensitivity.PUBLIC < Sensitivity.CONFIDENTIAL <= Sensitivity.CONFIDENTIAL
     assert Sensitivity.INTERNAL < "CONFIDENTIAL"
-    assert "CONFIDENTIAL" > Sensitivity.INTERNAL
+    assert "CONFIDENTIAL" > Sensitivity.INTERNAL  # noqa: SIM300
     assert Sensitivity.CONFIDENTIAL < "a word that is no label"
 
 
@@ -104,6 +125,10 @@ def test_a_label_is_a_plain_string_to_others():
 
 def test_comparing_in_upper_case_only_would_let_a_secret_through():
     """Take the guard away: the naive comparison fails the property that the lattice holds."""
-    naive = [raw for raw in (" RESTRICTED", "SECRET", "", "Restricted\u200b", "ＲＥＳＴＲＩＣＴＥＤ") if raw.upper() != "RESTRICTED"]
+    naive = [
+        raw
+        for raw in (" RESTRICTED", "SECRET", "", "Restricted\u200b", "ＲＥＳＴＲＩＣＴＥＤ")
+        if raw.upper() != "RESTRICTED"
+    ]
     assert len(naive) == 5
     assert all(is_restricted(raw) for raw in naive)

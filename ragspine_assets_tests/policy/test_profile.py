@@ -59,7 +59,12 @@ def test_every_section_is_read(write):
     assert profile.sensitivity == SensitivityPolicy("CONFIDENTIAL", False, ["board/"], ["strictly private"])
     assert [spec.name for spec in profile.dimensions] == ["metric", "geography"]
     metric, geography = profile.dimensions
-    assert (metric.label, metric.kind, metric.required, metric.synonyms) == ("Metric", "measure", True, {"revenue": "REV"})
+    assert (metric.label, metric.kind, metric.required, metric.synonyms) == (
+        "Metric",
+        "measure",
+        True,
+        {"revenue": "REV"},
+    )
     assert (geography.identity, geography.derived_from, geography.derivation) == (False, "entity", {"GRP": "GLOBAL"})
     assert profile.unknown_keys == ()
 
@@ -150,7 +155,13 @@ def test_the_digest_depends_on_content_and_not_on_order(write):
     same = DomainProfile(home_entity_synonyms={"b": "B", "a": "A"}, dimensions=(DimensionSpec("y"), DimensionSpec("x")))
     assert one.digest() == same.digest()
     base = load_profile(write(FULL)).digest()
-    for old, new in (("USD_M", "EUR_M"), ("board/", "hr/"), ("RivalCorp", "Rival"), ("GLOBAL", "WORLD"), ("Synth", "S")):
+    for old, new in (
+        ("USD_M", "EUR_M"),
+        ("board/", "hr/"),
+        ("RivalCorp", "Rival"),
+        ("GLOBAL", "WORLD"),
+        ("Synth", "S"),
+    ):
         assert load_profile(write(FULL.replace(old, new))).digest() != base
 
 

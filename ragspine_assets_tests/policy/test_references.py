@@ -12,7 +12,9 @@ def test_a_reference_is_twelve_hex_digits_and_not_the_name():
 
 
 def test_a_reference_depends_on_the_document_and_on_the_key():
-    references = {document_reference(doc_id, key) for doc_id in ("a", "b") for key in (KEY, b"l" * 32, b"k" * 100, b"k" * 101)}
+    references = {
+        document_reference(doc_id, key) for doc_id in ("a", "b") for key in (KEY, b"l" * 32, b"k" * 100, b"k" * 101)
+    }
     assert len(references) == 8
     assert document_reference("a", KEY) == document_reference("a", KEY)
 

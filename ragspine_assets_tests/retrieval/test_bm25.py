@@ -52,7 +52,9 @@ def test_an_index_in_single_precision_would_not_agree() -> None:
 
 
 @given(QUERY, DOCUMENTS)
-def test_a_saved_index_scores_as_before(tmp_path_factory: pytest.TempPathFactory, query: list[str], documents: list[list[str]]) -> None:
+def test_a_saved_index_scores_as_before(
+    tmp_path_factory: pytest.TempPathFactory, query: list[str], documents: list[list[str]]
+) -> None:
     folder = tmp_path_factory.mktemp("index")
     index = LexicalIndex(documents)
     index.save(folder)
@@ -102,7 +104,8 @@ def test_a_repeated_query_term_counts_again() -> None:
 def test_the_best_are_a_prefix_of_the_full_order(scores: list[float], top_k: int, stride: int) -> None:
     allowed = np.array([stride == 0 or position % stride == 0 for position in range(len(scores))], dtype=bool)
     order = sorted(
-        (p for p, score in enumerate(scores) if score > 0 and allowed[p]), key=lambda position: (-scores[position], position)
+        (p for p, score in enumerate(scores) if score > 0 and allowed[p]),
+        key=lambda position: (-scores[position], position),
     )
     assert best(np.array(scores), top_k, allowed).tolist() == order[:top_k]
     assert best(np.array(scores), None, allowed).tolist() == order
@@ -115,7 +118,6 @@ def test_ids_are_in_natural_order() -> None:
 
 @given(st.lists(st.text("ab0129#c", max_size=6), unique=True))
 def test_natural_order_is_total(names: list[str]) -> None:
-    assert sorted(names, key=natural_key) == sorted(reversed(names), key=natural_key)
     assert len({natural_key(name) for name in names}) == len(names)
 
 

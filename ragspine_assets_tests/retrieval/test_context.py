@@ -15,7 +15,14 @@ WINDOW = "Before the hit. The hit says solar. After the hit. Far from the hit."
 
 def snippet(text: str = "The hit says solar.", number: int = 0, **more: object) -> Snippet:
     """Return a snippet with what the context builder reads."""
-    return {"text": text, "doc_id": "d", "title": "", "source_locator": f"d#para{number + 2}", "sensitivity": "PUBLIC", **more}
+    return {
+        "text": text,
+        "doc_id": "d",
+        "title": "",
+        "source_locator": f"d#para{number + 2}",
+        "sensitivity": "PUBLIC",
+        **more,
+    }
 
 
 def test_the_window_is_read_before_the_text() -> None:
@@ -128,12 +135,20 @@ def test_compression_keeps_the_sentences_that_have_to_do_with_the_query() -> Non
     assert given_snippet["prompt_text"] != short["prompt_text"]
 
 
+def test_compression_leaves_something_of_the_evidence() -> None:
+    found_by_its_vector = snippet("Rain came. Wind fell.", prompt_text="Solar grew. Rain came. Wind fell. Staff left.")
+    (short,) = SentenceCompressor().postprocess("solar", [found_by_its_vector])
+    assert short["prompt_text"] == "Solar grew. Rain came."
+
+
 def test_compression_works_on_the_text_where_there_is_no_window() -> None:
     (short,) = SentenceCompressor().postprocess("太阳能", [snippet("风电下降。太阳能增长。")])
     assert (short["text"], short["prompt_text"]) == ("风电下降。太阳能增长。", "太阳能增长。")
 
 
-@pytest.mark.parametrize(("query", "text"), [("lunar", "Solar grew. Wind fell."), ("solar", "Solar grew."), ("", "A. B."), ("x", "")])
+@pytest.mark.parametrize(
+    ("query", "text"), [("lunar", "Solar grew. Wind fell."), ("solar", "Solar grew."), ("", "A. B."), ("x", "")]
+)
 def test_compression_leaves_alone_what_it_cannot_shorten(query: str, text: str) -> None:
     assert SentenceCompressor().postprocess(query, [snippet(text)]) == [snippet(text)]
 
@@ -144,5 +159,7 @@ def test_a_compressor_is_a_postprocessor() -> None:
 
 @given(st.lists(st.text(), max_size=4), st.text())
 def test_compressed_text_is_made_of_the_texts_own_pieces(texts: list[str], query: str) -> None:
-    for before, after in zip(texts, SentenceCompressor().postprocess(query, [snippet(text) for text in texts]), strict=True):
+    for before, after in zip(
+        texts, SentenceCompressor().postprocess(query, [snippet(text) for text in texts]), strict=True
+    ):
         assert all(piece in canonical_text(before).text for piece in str(after.get("prompt_text", "")).split(" … "))

@@ -34,7 +34,9 @@ def test_vectors_have_length_one_and_zero_stays_zero() -> None:
     assert vectors.tolist() == [[pytest.approx(0.6), pytest.approx(0.8)], [0, 0]]
 
 
-@pytest.mark.parametrize("answer", [np.zeros(2), np.zeros((1, 2)), np.zeros((3, 2)), [[np.nan, 1], [1, 1]], [[np.inf, 1], [1, 1]]])
+@pytest.mark.parametrize(
+    "answer", [np.zeros(2), np.zeros((1, 2)), np.zeros((3, 2)), [[np.nan, 1], [1, 1]], [[np.inf, 1], [1, 1]]]
+)
 def test_an_answer_of_another_shape_is_an_error_that_quotes_no_text(answer: object) -> None:
     with pytest.raises(ValueError, match="Fixed") as caught:
         unit_vectors(Fixed(answer), ["some text", "b"])
@@ -58,7 +60,9 @@ def test_the_query_is_embedded_once_and_a_text_once_as_long_as_it_stays() -> Non
 def test_a_chunk_without_a_query_word_is_found_by_its_vector() -> None:
     class Meaning(HashingBackend):
         def embed_texts(self, texts: list[str]) -> NDArray[np.float32]:
-            return np.array([[1, 0] if "sun" in text or "solar" in text else [0, 1] for text in texts], dtype=np.float32)
+            return np.array(
+                [[1, 0] if "sun" in text or "solar" in text else [0, 1] for text in texts], dtype=np.float32
+            )
 
     index = NarrativeIndex([chunk("solar panel", "a"), chunk("wind farm", "b")], embedding_backend=Meaning())
     first = index.retrieve("sun")[0]
@@ -66,5 +70,7 @@ def test_a_chunk_without_a_query_word_is_found_by_its_vector() -> None:
 
 
 def test_equal_texts_tie_by_id_whatever_their_place_in_memory() -> None:
-    index = NarrativeIndex([chunk("same words here", "d", seq) for seq in range(37)], embedding_backend=HashingBackend(7))
+    index = NarrativeIndex(
+        [chunk("same words here", "d", seq) for seq in range(37)], embedding_backend=HashingBackend(7)
+    )
     assert ids(index.retrieve("words here", top_k=37)) == [f"d#c{seq}" for seq in range(37)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,16 @@ def test_a_filter_compares_exactly_and_an_empty_one_is_none() -> None:
 @pytest.mark.parametrize("query", ["", "   ", "lunar", "?!"])
 def test_a_query_without_known_words_finds_nothing(query: str) -> None:
     assert NarrativeIndex(ENERGY).retrieve(query) == []
+
+
+WORLD = ["カタカナ", "한국어", "ภาษาไทย", "Привет", "مرحبا", "résumé", "ＡＢＣ１２３", "𠮷野家"]
+
+
+@pytest.mark.parametrize("text", WORLD)
+def test_a_text_of_any_script_is_found_by_itself_and_by_its_compatibility_form(text: str) -> None:
+    index = NarrativeIndex([chunk(other, "d", number) for number, other in enumerate(WORLD)])
+    for query in (text, unicodedata.normalize("NFKC", text), unicodedata.normalize("NFKD", text)):
+        assert index.retrieve(query)[0].chunk.text == text
 
 
 def test_an_empty_index_finds_nothing_and_asks_no_judge() -> None:
@@ -160,7 +171,10 @@ def test_windows_headings_and_parents_are_not_searched() -> None:
 
 def test_windows_change_no_hit_no_rank_and_no_score() -> None:
     bare = [chunk(f"solar {n}", "d", n) for n in range(5)]
-    wide = [chunk(f"solar {n}", "d", n, window_text="solar all", parent_id="d#s0", parent_locator="d#para1-5") for n in range(5)]
+    wide = [
+        chunk(f"solar {n}", "d", n, window_text="solar all", parent_id="d#s0", parent_locator="d#para1-5")
+        for n in range(5)
+    ]
     key = [(r.chunk.chunk_id, r.bm25_score, r.fused_score) for r in NarrativeIndex(bare).retrieve("solar 3")]
     assert [(r.chunk.chunk_id, r.bm25_score, r.fused_score) for r in NarrativeIndex(wide).retrieve("solar 3")] == key
 

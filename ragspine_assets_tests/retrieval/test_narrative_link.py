@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
+from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever, RetrievalResult
 from ragspine_assets.retrieval.context import Snippet
 from ragspine_assets_tests.retrieval.doubles import LeakingIndex, chunk
 
@@ -36,14 +36,19 @@ def test_a_window_is_added_and_the_evidence_stays_the_childs() -> None:
 
 
 def test_a_parent_that_is_named_and_not_shown_gives_only_its_locator() -> None:
-    (snippet,) = NarrativeIndexRetriever(NarrativeIndex([chunk("solar", parent_locator="doc#para1-9")])).retrieve("solar")
+    (snippet,) = NarrativeIndexRetriever(NarrativeIndex([chunk("solar", parent_locator="doc#para1-9")])).retrieve(
+        "solar"
+    )
     assert list(snippet) == [*KEYS, "parent_locator"]
 
 
 def test_unknown_filters_and_empty_values_are_ignored() -> None:
     index = NarrativeIndex([chunk("solar", "a", period="2024"), chunk("solar", "b", period="2025")])
     retriever = NarrativeIndexRetriever(index)
-    assert snippet_ids(retriever.retrieve("solar", filters={"colour": "red", "topic": "", "entity": None})) == ["a#c0", "b#c0"]
+    assert snippet_ids(retriever.retrieve("solar", filters={"colour": "red", "topic": "", "entity": None})) == [
+        "a#c0",
+        "b#c0",
+    ]
     assert snippet_ids(retriever.retrieve("solar", filters={"period": 2024, "colour": "red"})) == ["a#c0"]
 
 
@@ -79,7 +84,7 @@ def test_a_search_for_more_than_there_is_ends() -> None:
     assert NarrativeIndexRetriever(index).retrieve("solar", top_k=3) == []
 
     class Stubborn(LeakingIndex):
-        def retrieve(self, query: str, *, top_k: int = 50, **filters: object):  # noqa: ANN202
+        def retrieve(self, query: str, *, top_k: int = 50, **filters: object) -> list[RetrievalResult]:
             return super().retrieve(query, top_k=max(top_k, 8), **filters)[:8]
 
     assert NarrativeIndexRetriever(Stubborn(index.chunks)).retrieve("solar", top_k=3) == []
@@ -91,7 +96,7 @@ def test_a_search_for_more_than_there_is_ends() -> None:
 )
 @pytest.mark.parametrize("make", [NarrativeIndex, LeakingIndex])
 def test_what_is_above_the_wanted_label_is_removed(
-    make: type[NarrativeIndex] | type[LeakingIndex], max_label: str, left: list[str]
+    make: type[NarrativeIndex | LeakingIndex], max_label: str, left: list[str]
 ) -> None:
     labels = {"a": "PUBLIC", "b": "INTERNAL", "c": "CONFIDENTIAL", "d": "RESTRICTED"}
     index = make([chunk("solar", doc_id, sensitivity=label) for doc_id, label in labels.items()])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from ragspine_assets.retrieval import NarrativeIndex
+from ragspine_assets.retrieval import NarrativeIndex, analysis
 from ragspine_assets.retrieval.analysis import StemmingAnalyzer, make_analyzer
 from ragspine_assets_tests.retrieval.doubles import chunk, ids
 
@@ -48,21 +46,31 @@ def test_a_query_finds_documents_of_every_language() -> None:
 
 
 def test_an_accent_left_out_is_no_obstacle() -> None:
-    terms = make_analyzer("stemmed").document_terms
+    terms = make_analyzer("stemmed").terms
     assert terms("attività", "it") == terms("attivita", "it")
 
 
 def test_a_mark_that_makes_another_letter_is_seen_by_the_rules() -> None:
-    terms = make_analyzer("stemmed").document_terms
+    terms = make_analyzer("stemmed").terms
     assert terms("новый", "ru") == terms("новая", "ru")
+
+
+def test_one_foreign_document_changes_no_stem_of_the_others() -> None:
+    reports = [chunk(ENGLISH, "a"), chunk("Many companies report on their country.", "b")]
+    alone = NarrativeIndex(reports, analyzer="stemmed").retrieve("reports of companies")
+    mixed = NarrativeIndex([*reports, chunk(CHINESE, "zh"), chunk(ITALIAN, "it")], analyzer="stemmed")
+    assert ids(mixed.retrieve("reports of companies")) == ids(alone)
+    assert {result.bm25_score for result in mixed.retrieve("companies")} == {
+        result.bm25_score for result in mixed.retrieve("company")
+    }
 
 
 def test_scripts_without_spaces_keep_their_tokens() -> None:
     stemmed, plain = make_analyzer("stemmed"), make_analyzer("default")
-    assert stemmed.document_terms(CHINESE, "en") == plain.document_terms(CHINESE, "")
+    assert stemmed.terms(CHINESE, "en") == plain.terms(CHINESE, "")
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "Stemmer", None)
+    monkeypatch.setattr(analysis, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"ragspine_assets\[stemming\]"):
         NarrativeIndex(analyzer="stemmed")

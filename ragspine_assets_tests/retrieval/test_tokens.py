@@ -31,7 +31,8 @@ def test_words_and_runs_keep_the_order_of_the_text(text: str, tokens: list[str])
 
 
 @pytest.mark.parametrize(
-    "text", ["C++ and C", "c#を使う", "C# code", "F# code", ".NET code", "objective-c++", "Ｃ＋＋", "用.NET写", "naïve C++"]
+    "text",
+    ["C++ and C", "c#を使う", "C# code", "F# code", ".NET code", "objective-c++", "Ｃ＋＋", "用.NET写", "naïve C++"],
 )
 def test_names_of_programming_languages_survive(text: str) -> None:
     assert {"c++", "c#", "f#", ".net"} & set(tokenize(text))
@@ -39,7 +40,12 @@ def test_names_of_programming_languages_survive(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("asp.net", ["asp", "net"]), (".network", ["network"]), ("c#minor", ["c", "minor"]), ("caffè.net", ["caffe", "net"])],
+    [
+        ("asp.net", ["asp", "net"]),
+        (".network", ["network"]),
+        ("c#minor", ["c", "minor"]),
+        ("caffè.net", ["caffe", "net"]),
+    ],
 )
 def test_a_word_that_only_looks_like_one_does_not(text: str, tokens: list[str]) -> None:
     assert tokenize(text) == tokens

@@ -22,9 +22,10 @@ from .chunks import chunks
         "version; earlier versions stay citable as `{doc_id}@v{version}#c{seq}`."
     ),
 )
+@step_boundary("chunk_store")
 def chunk_store(store: StoreResource) -> MaterializeResult:
     """Write new versions where staged and active chunks differ (SPEC 3)."""
-    with step_boundary("chunk_store"), store.open() as opened:
+    with store.open() as opened:
         report = activate_staged(opened)
         overview = store_overview(opened)
     return MaterializeResult(

@@ -23,9 +23,10 @@ from .raw_documents import raw_documents
         "cut again."
     ),
 )
+@step_boundary("chunks")
 def chunks(context: AssetExecutionContext, store: StoreResource, chunker: ChunkerResource) -> MaterializeResult:
     """Cut every document whose chunks are out of date (SPEC 2)."""
-    with step_boundary("chunks"), store.open() as chunk_store:
+    with store.open() as chunk_store:
         report = stage_chunks(
             chunk_store,
             chunker.make(),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dagster import DataVersion, MaterializeResult, asset
 
-from ...graph import read_facts, write_facts
+from ...graph import fact_table, read_facts, write_facts
 from ..boundary import step_boundary
 from ..resources import FactsResource, StoreResource
 from ..tables import column_schema, table
@@ -23,10 +23,11 @@ from .raw_documents import raw_documents
         "in. Facts of RESTRICTED documents are left out."
     ),
 )
+@step_boundary("facts")
 def facts(store: StoreResource, facts_source: FactsResource) -> MaterializeResult:
     """Read the facts and keep those whose document may be named (SPEC 6.1)."""
-    with step_boundary("facts"), store.open() as chunk_store, chunk_store.connect() as connection:
-        rows = read_facts(Path(facts_source.path)) if facts_source.path else read_facts_of_nothing()
+    with store.open() as chunk_store, chunk_store.connect() as connection:
+        rows = read_facts(Path(facts_source.path)) if facts_source.path else fact_table(())
         report = write_facts(connection, rows)
         by_metric = Counter(
             dict(connection.execute("SELECT metric_code, count(*) FROM fact GROUP BY 1 ORDER BY 1").fetchall())

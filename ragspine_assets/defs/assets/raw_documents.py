@@ -25,27 +25,27 @@ _CHANGES = ("document", "what", "why")
         "Only new and changed files are parsed."
     ),
 )
+@step_boundary("raw_documents")
 def raw_documents(
     context: AssetExecutionContext, source: SourceResource, store: StoreResource, profile: ProfileResource
 ) -> MaterializeResult:
     """Bring the documents of the store up to date with the source folder (SPEC 1)."""
     close_dead_runs(context.instance, own=context.run_id)
-    with step_boundary("raw_documents"):
-        chunk_store = store.open()
-        with chunk_store:
-            report = sync_documents(
-                chunk_store,
-                source.path,
-                metadata=source.metadata_table(),
-                policy=profile.load().sensitivity,
-                limits=source.limits(),
-                workers=source.workers or None,
-                run_id=context.run_id,
-                allow_mass_removal=source.allow_mass_removal,
-                withdraw=withdraw_documents,
-                progress=context.log.info,
-            )
-            overview = document_overview(chunk_store)
+    chunk_store = store.open()
+    with chunk_store:
+        report = sync_documents(
+            chunk_store,
+            source.path,
+            metadata=source.metadata_table(),
+            policy=profile.load().sensitivity,
+            limits=source.limits(),
+            workers=source.workers or None,
+            run_id=context.run_id,
+            allow_mass_removal=source.allow_mass_removal,
+            withdraw=withdraw_documents,
+            progress=context.log.info,
+        )
+        overview = document_overview(chunk_store)
     changes = [{"document": c.reference, "what": c.what, "why": c.why} for c in report.changes]
     return MaterializeResult(
         data_version=DataVersion(overview.digest),

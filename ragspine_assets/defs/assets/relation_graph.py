@@ -22,6 +22,7 @@ from .facts import facts
         "domain profile, facts and names found in the text; no model, no guess. RESTRICTED documents leave no trace."
     ),
 )
+@step_boundary("relation_graph")
 def relation_graph(
     context: AssetExecutionContext,
     store: StoreResource,
@@ -29,7 +30,7 @@ def relation_graph(
     relation_extractor: RelationExtractorResource,
 ) -> MaterializeResult:
     """Bring the graph up to date with chunks, facts and profile (SPEC 5)."""
-    with step_boundary("relation_graph"), store.open() as opened:
+    with store.open() as opened:
         domain = profile.load()
         report = update_graph(opened, domain, relation_extractor.make(domain))
         overview = graph_overview(opened)

@@ -25,9 +25,10 @@ labels_are_known = store_check(
         "metadata.csv that match nothing are listed as warnings."
     ),
 )
+@step_boundary("every_file_is_accounted_for")
 def every_file_is_accounted_for(source: SourceResource, store: StoreResource) -> AssetCheckResult:
     """Compare the folder with the store (SPEC 1.6)."""
-    with step_boundary("every_file_is_accounted_for"), store.open() as chunk_store:
+    with store.open() as chunk_store:
         return verdict(audit_source(chunk_store, source.path))
 
 
@@ -40,9 +41,10 @@ def every_file_is_accounted_for(source: SourceResource, store: StoreResource) ->
         "this moment."
     ),
 )
+@step_boundary("no_label_is_lower_than_its_source_says")
 def no_label_is_lower(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AssetCheckResult:
     """Derive every label again from the folder (SPEC 1.8)."""
-    with step_boundary("no_label_is_lower_than_its_source_says"), store.open() as chunk_store:
+    with store.open() as chunk_store:
         return verdict(audit_source_labels(chunk_store, source.path, profile.load().sensitivity))
 
 

@@ -40,8 +40,9 @@ def store_check(
     """Make a blocking check out of an audit that reads only the store."""
 
     @asset_check(asset=asset, name=name, blocking=True, description=description)
+    @step_boundary(name)
     def check(store: StoreResource) -> AssetCheckResult:
-        with step_boundary(name), store.open() as chunk_store:
+        with store.open() as chunk_store:
             return verdict(audit(chunk_store))
 
     return check

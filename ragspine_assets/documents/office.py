@@ -1,0 +1,313 @@
+"""Packed Office files: safe to unpack, and repaired where the parser would read them wrongly (SPEC 1.4, 1.6).
+
+What kreuzberg 4.10 does with sound files, tried: of a Word paragraph with a text box it keeps the box and drops the
+paragraph; it keeps text that was moved away and table rows that were deleted under change tracking; it numbers slides
+by the names of their parts and not by the order of the presentation, reads slides that were deleted from it, and drops
+the notes. Each repair below changes the package before it is parsed, and leaves it alone when there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from xml.etree import ElementTree
+
+MAX_ENTRIES = 20_000
+"""Entries a package may have."""
+
+_ROOM = 1 << 20
+_LOCAL_HEADER = struct.Struct("<4s22xHH")
+
+_WORD = (
+    "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "http://purl.oclc.org/ooxml/wordprocessingml/main",
+)
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+_PRESENTATION = "http://schemas.openxmlformats.org/presentationml/2006/main"
+_RELATION_IDS = (
+    "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id",
+    "{http://purl.oclc.org/ooxml/officeDocument/relationships}id",
+)
+
+
+class UnsafePackage(Exception):
+    """A packed file that must not be unpacked; the message is a reason for ``failed``."""
+
+
+def check_package(data: bytes, max_unpacked_bytes: int) -> None:
+    """Refuse a packed file that is damaged, encrypted, or unpacks to more than it may.
+
+    The sizes its directory declares are added up first, then every entry is unpacked into nothing to see whether the
+    directory tells the truth: parsers believe it, or do not look.
+
+    Raises:
+        UnsafePackage: with the reason.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as package:
+            entries = package.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, UnicodeError, struct.error):
+        raise UnsafePackage("it is damaged: its table of contents cannot be read; it may be cut off") from None
+    if len(entries) > MAX_ENTRIES:
+        raise UnsafePackage(f"it is a packed file of more than {MAX_ENTRIES} parts")
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise UnsafePackage("it needs a password: store a copy without one")
+    declared = sum(entry.file_size for entry in entries)
+    if declared > max_unpacked_bytes:
+        raise UnsafePackage(f"it unpacks to more than {max_unpacked_bytes} bytes")
+    for entry in entries:
+        if entry.compress_type == zipfile.ZIP_DEFLATED and _unpacked_size(data, entry) != entry.file_size:
+            raise UnsafePackage("it is damaged: what it unpacks to is not what its table of contents says")
+
+
+def _unpacked_size(data: bytes, entry: zipfile.ZipInfo) -> int:
+    """Bytes an entry unpacks to, or some number behind its declared size if it is more; -1 if it is damaged."""
+    header = data[entry.header_offset : entry.header_offset + _LOCAL_HEADER.size]
+    if len(header) < _LOCAL_HEADER.size:
+        return -1
+    magic, name_size, extra_size = _LOCAL_HEADER.unpack(header)
+    start = entry.header_offset + _LOCAL_HEADER.size + name_size + extra_size
+    packed = memoryview(data)[start : start + entry.compress_size]
+    if magic != b"PK\x03\x04" or len(packed) < entry.compress_size:
+        return -1
+    unpacker = zlib.decompressobj(-15)
+    size = 0
+    try:
+        piece = unpacker.decompress(packed, _ROOM)
+        while piece and size <= entry.file_size:
+            size += len(piece)
+            piece = unpacker.decompress(unpacker.unconsumed_tail, _ROOM)
+    except zlib.error:
+        return -1
+    return size
+
+
+class _Package:
+    """The parts of a package, as they are or as they have been changed."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        with zipfile.ZipFile(io.BytesIO(data)) as package:
+            self.parts = {entry.filename: package.read(entry) for entry in package.infolist()}
+        self._changed = False
+
+    def tree(self, name: str) -> ElementTree.Element | None:
+        """The root of an XML part; None where there is none that can be read."""
+        part = self.parts.get(name)
+        if part is None or b"<!DOCTYPE" in part[:1024]:
+            return None
+        try:
+            for _, (prefix, address) in ElementTree.iterparse(io.BytesIO(part), ["start-ns"]):
+                # Readers look for the usual prefixes; without this they would be called ns0, ns1, ...
+                if prefix and not re.fullmatch(r"ns\d+", prefix):
+                    ElementTree.register_namespace(prefix, address)
+            return ElementTree.fromstring(part)
+        except (ElementTree.ParseError, ValueError):
+            return None
+
+    def put(self, name: str, root: ElementTree.Element) -> None:
+        self.parts[name] = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
+        self._changed = True
+
+    def replace(self, parts: Mapping[str, bytes]) -> None:
+        self.parts = dict(parts)
+        self._changed = True
+
+    def relations(self, name: str) -> dict[str, tuple[str, str]]:
+        """Relations of a part: id to the last word of its type and the part it leads to."""
+        folder, base = posixpath.split(name)
+        root = self.tree(f"{folder}/_rels/{base}.rels")
+        if root is None:
+            return {}
+        return {
+            relation.get("Id", ""): (
+                relation.get("Type", "").rsplit("/", 1)[-1],
+                posixpath.normpath(posixpath.join(folder, relation.get("Target", ""))).lstrip("/"),
+            )
+            for relation in root
+        }
+
+    def pack(self) -> bytes:
+        if not self._changed:
+            return self._data
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
+            for name, part in self.parts.items():
+                package.writestr(zipfile.ZipInfo(name), part)
+        return packed.getvalue()
+
+
+# --- Word --------------------------------------------------------------------------------------------------------
+
+
+def repair_word(data: bytes) -> bytes:
+    """Return a Word document without what change tracking has deleted and with text boxes beside their paragraph."""
+    package = _Package(data)
+    for name in list(package.parts):
+        part = package.parts[name]
+        if (
+            name.startswith("word/")
+            and name.endswith(".xml")
+            and any(mark in part for mark in (b":txbxContent", b":moveFrom ", b":del "))
+            and (root := package.tree(name)) is not None
+        ):
+            for word in _WORD:
+                _drop_deleted(root, f"{{{word}}}")
+                _lift_text_boxes(root, f"{{{word}}}")
+            package.put(name, root)
+    return package.pack()
+
+
+def _drop_deleted(root: ElementTree.Element, word: str) -> None:
+    properties = {f"{word}{name}" for name in ("rPr", "trPr", "pPr", "tcPr", "numPr")}
+    gone = {f"{word}del", f"{word}moveFrom"}
+    for parent in list(root.iter()):
+        if parent.tag in properties:
+            # Here the mark says something about the paragraph, row or cell around it.
+            continue
+        for child in list(parent):
+            if child.tag in gone or (child.tag == f"{word}tr" and child.find(f"{word}trPr/{word}del") is not None):
+                parent.remove(child)
+
+
+def _lift_text_boxes(root: ElementTree.Element, word: str) -> None:
+    """Put the paragraphs of each text box behind the paragraph it is anchored in."""
+    content, paragraph = f"{word}txbxContent", f"{word}p"
+    holders = {f"{_COMPATIBILITY}AlternateContent", f"{word}pict", f"{word}drawing", f"{word}object"}
+
+    def boxes(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
+        # A fallback repeats its box for older readers.
+        for child in element:
+            if child.tag == content:
+                yield child
+            elif child.tag != f"{_COMPATIBILITY}Fallback":
+                yield from boxes(child)
+
+    def lift(element: ElementTree.Element, lifted: list[ElementTree.Element]) -> None:
+        for child in list(element):
+            if child.tag in holders:
+                found = list(boxes(child))
+                if found:
+                    element.remove(child)
+                    for box in found:
+                        lifted.extend(box)
+            else:
+                lift(child, lifted)
+
+    pending = [root]
+    while pending:
+        parent = pending.pop()
+        index = 0
+        while index < len(parent):
+            child = parent[index]
+            if child.tag == paragraph:
+                lifted: list[ElementTree.Element] = []
+                lift(child, lifted)
+                # Boxes in boxes are found when the loop comes to what was lifted.
+                parent[index + 1 : index + 1] = lifted
+            else:
+                pending.append(child)
+            index += 1
+
+
+# --- PowerPoint --------------------------------------------------------------------------------------------------
+
+
+def repair_slides(data: bytes) -> bytes:
+    """Return a presentation whose slides are named in their order and carry their notes."""
+    package = _Package(data)
+    main = next((name for kind, name in package.relations("/").values() if kind == "officeDocument"), "")
+    root = package.tree(main)
+    if root is None:
+        return data
+    relations = package.relations(main)
+    slides = [
+        target
+        for entry in root.iter()
+        if entry.tag.endswith("}sldId")
+        for kind, target in [relations.get(next((entry.get(key, "") for key in _RELATION_IDS if entry.get(key)), ""), ("", ""))]
+        if kind == "slide" and target in package.parts
+    ]
+    slides = list(dict.fromkeys(slides))
+    if not slides:
+        return data
+    for slide in slides:
+        notes = next((target for kind, target in package.relations(slide).values() if kind == "notesSlide"), "")
+        if lines := list(_notes(package, notes)):
+            _add_lines(package, slide, lines)
+    _rename(package, slides)
+    return package.pack()
+
+
+def _notes(package: _Package, name: str) -> Iterator[str]:
+    root = package.tree(name)
+    for shape in root.iter() if root is not None else ():
+        if not shape.tag.endswith("}sp"):
+            continue
+        place = next((element for element in shape.iter() if element.tag.endswith("}ph")), None)
+        if place is None or place.get("type") != "body":
+            # The other shapes are the picture of the slide, its number, the date.
+            continue
+        for paragraph in shape.iter(f"{{{_DRAWING}}}p"):
+            text = "".join(
+                "\n" if element.tag.endswith("}br") else element.text or ""
+                for element in paragraph.iter()
+                if element.tag.endswith(("}t", "}br"))
+            )
+            yield from (line for line in text.split("\n") if line.strip())
+
+
+def _add_lines(package: _Package, slide: str, lines: Iterable[str]) -> None:
+    root = package.tree(slide)
+    shapes = next((element for element in root.iter() if element.tag.endswith("}spTree")), None) if root else None
+    if root is None or shapes is None:
+        return
+    presentation = shapes.tag[: shapes.tag.index("}") + 1]
+    shape = ElementTree.SubElement(shapes, f"{presentation}sp")
+    about = ElementTree.SubElement(shape, f"{presentation}nvSpPr")
+    ElementTree.SubElement(about, f"{presentation}cNvPr", {"id": "999999", "name": "Notes"})
+    ElementTree.SubElement(about, f"{presentation}cNvSpPr", {"txBox": "1"})
+    ElementTree.SubElement(about, f"{presentation}nvPr")
+    look = ElementTree.SubElement(shape, f"{presentation}spPr")
+    frame = ElementTree.SubElement(look, f"{{{_DRAWING}}}xfrm")
+    # Below everything else on the slide: shapes are read from top to bottom.
+    ElementTree.SubElement(frame, f"{{{_DRAWING}}}off", {"x": "0", "y": "2000000000"})
+    ElementTree.SubElement(frame, f"{{{_DRAWING}}}ext", {"cx": "1", "cy": "1"})
+    body = ElementTree.SubElement(shape, f"{presentation}txBody")
+    ElementTree.SubElement(body, f"{{{_DRAWING}}}bodyPr")
+    for line in lines:
+        run = ElementTree.SubElement(ElementTree.SubElement(body, f"{{{_DRAWING}}}p"), f"{{{_DRAWING}}}r")
+        ElementTree.SubElement(run, f"{{{_DRAWING}}}t").text = line
+    package.put(slide, root)
+
+
+_SLIDE = re.compile(r"ppt/slides/(?:_rels/)?(slide\d+\.xml)(?:\.rels)?")
+
+
+def _rename(package: _Package, slides: list[str]) -> None:
+    """Give the slides the names ``slide1.xml``, ``slide2.xml``, ... in their order, and drop those that are none."""
+    names = {slide: f"ppt/slides/slide{number}.xml" for number, slide in enumerate(slides, 1)}
+    present = {name for name in package.parts if _SLIDE.fullmatch(name) and "/_rels/" not in name}
+    if present == set(slides) and all(old == new for old, new in names.items()):
+        return
+    short = {posixpath.basename(old): posixpath.basename(new) for old, new in names.items()}
+    parts: dict[str, bytes] = {}
+    for name, part in package.parts.items():
+        found = _SLIDE.fullmatch(name)
+        if found is None:
+            parts[name] = part
+        elif found.group(1) in short:
+            parts[name.replace(found.group(1), short[found.group(1)])] = part
+    moved: Callable[[re.Match[bytes]], bytes] = lambda found: (
+        b"slides/" + short.get(found.group(1).decode(), found.group(1).decode()).encode()
+    )
+    for name in ("[Content_Types].xml", *(part for part in parts if part.endswith(".rels"))):
+        if name in parts:
+            parts[name] = re.sub(rb"slides/(slide\d+\.xml)", moved, parts[name])
+    package.replace(parts)

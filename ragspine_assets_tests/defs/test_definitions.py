@@ -1,0 +1,161 @@
+"""The code location as the server loads it, and what its parts promise (SPEC 6)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.defs import build_defs
+from ragspine_assets.defs.resources import ChunkerResource, SourceResource, StoreResource
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def repository(**settings: object) -> dg.RepositoryDefinition:
+    return build_defs(ServiceConfig(**settings)).get_repository_def()  # pyright: ignore[reportArgumentType]
+
+
+def test_the_location_loads_as_the_server_loads_it() -> None:
+    code = "from ragspine_assets.definitions import defs; from dagster import Definitions; Definitions.validate_loadable(defs)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=ROOT)
+
+
+def test_loading_the_location_writes_nothing(tmp_path: Path) -> None:
+    code = "import ragspine_assets.definitions"
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=tmp_path, env=environment)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_assets_hang_together_as_documented() -> None:
+    graph = repository().asset_graph
+    parents = {key.to_user_string(): {p.to_user_string() for p in graph.get(key).parent_keys} for key in graph.get_all_asset_keys()}
+    assert parents == {
+        "raw_documents": set(),
+        "chunks": {"raw_documents"},
+        "chunk_store": {"chunks"},
+        "facts": {"raw_documents"},
+        "relation_graph": {"chunk_store", "facts"},
+    }
+
+
+def test_every_asset_says_what_it_is_who_owns_it_and_what_it_is_made_with() -> None:
+    graph = repository().asset_graph
+    for key in graph.get_all_asset_keys():
+        node = graph.get(key)
+        assert node.description
+        assert len(node.description) > 60
+        assert node.kinds
+        assert node.owners
+        assert node.group_name != "default"
+        assert node.code_version
+
+
+def test_every_check_of_these_assets_is_there_and_blocks() -> None:
+    graph = repository().asset_graph
+    names = {f"{key.asset_key.to_user_string()}: {key.name}" for key in graph.asset_check_keys}
+    assert names == {
+        "raw_documents: labels_are_in_the_lattice",
+        "raw_documents: every_file_is_accounted_for",
+        "raw_documents: no_label_is_lower_than_its_source_says",
+        "chunks: chunks_quote_and_cover_the_text",
+        "chunks: windows_contain_their_chunk",
+        "chunks: chunks_carry_their_documents_label",
+        "chunk_store: one_active_version_equal_to_staged",
+        "chunk_store: schema_is_complete",
+        "relation_graph: graph_has_no_restricted_trace",
+        "relation_graph: every_edge_has_evidence_that_resolves",
+    }
+    for key in graph.asset_check_keys:
+        check = graph.get_check_spec(key)
+        assert check.blocking
+        assert check.description
+
+
+def test_jobs_run_in_one_process() -> None:
+    for name in ("refresh", "checks"):
+        assert build_defs().resolve_job_def(name).executor_def.name == "in_process"
+
+
+def test_the_checks_job_materialises_nothing() -> None:
+    job = build_defs().resolve_job_def("checks")
+    assert not job.asset_layer.executable_asset_keys - set() or all(
+        not node.startswith(("raw_documents", "chunk")) or "_" in node for node in job.graph.node_dict
+    )
+    assert len(job.graph.node_dict) == 10
+
+
+def test_an_override_replaces_a_resource_and_an_unknown_one_is_refused() -> None:
+    defs = build_defs(resource_overrides={"store": StoreResource(path="elsewhere.duckdb")})
+    assert defs.resources
+    assert defs.resources["store"].path == "elsewhere.duckdb"
+    with pytest.raises(ValueError, match=r"No such resource: shop\. There are: source, store"):
+        build_defs(resource_overrides={"shop": StoreResource()})
+
+
+def test_an_unknown_field_of_a_resource_is_refused() -> None:
+    with pytest.raises(ValueError, match="folder"):
+        SourceResource(folder="x")  # pyright: ignore[reportCallIssue]
+
+
+def test_an_unknown_chunker_fails_when_the_definitions_load_and_says_what_there_is() -> None:
+    with pytest.raises(ValueError, match="parent_child"):
+        repository(chunker="no-such-chunker")
+
+
+@pytest.mark.parametrize(("max_chars", "overlap_chars"), [(0, 0), (10, 10), (10, -1)])
+def test_sizes_that_are_not_legal_are_refused(max_chars: int, overlap_chars: int) -> None:
+    with pytest.raises(ValueError, match="chars"):
+        ChunkerResource(max_chars=max_chars, overlap_chars=overlap_chars).make()
+
+
+# -- settings ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_setting_has_an_environment_name_and_a_meaning() -> None:
+    described = ServiceConfig.describe()
+    assert {name for name, _, _ in described} >= {
+        "RAGSPINE_SOURCE", "RAGSPINE_STORE", "RAGSPINE_PROFILE", "RAGSPINE_FACTS", "RAGSPINE_SNAPSHOTS",
+        "RAGSPINE_CHUNKER", "RAGSPINE_RELATION_EXTRACTOR", "RAGSPINE_LLM_MODEL", "RAGSPINE_LLM_BASE_URL",
+    }  # fmt: skip
+    assert all(meaning for _, _, meaning in described)
+
+
+def test_settings_come_from_the_environment() -> None:
+    config = ServiceConfig.from_environment(
+        {"RAGSPINE_MAX_CHARS": "300", "RAGSPINE_ALLOW_MASS_REMOVAL": "yes", "RAGSPINE_CHUNKER": " layout "}
+    )
+    assert (config.max_chars, config.allow_mass_removal, config.chunker) == (300, True, "layout")
+
+
+def test_a_setting_of_a_wrong_type_is_named() -> None:
+    with pytest.raises(ValueError, match="RAGSPINE_MAX_CHARS must be a number"):
+        ServiceConfig.from_environment({"RAGSPINE_MAX_CHARS": "many"})
+    assert environment_name("max_chars") == "RAGSPINE_MAX_CHARS"
+
+
+def test_a_source_of_ones_own_gets_a_store_of_its_own_and_nothing_of_the_demo(tmp_path: Path) -> None:
+    config = ServiceConfig.from_environment({"RAGSPINE_SOURCE": str(tmp_path)})
+    assert config.store.startswith(f"data/stores/{tmp_path.name}-")
+    assert (config.profile, config.facts) == ("", "")
+    named = ServiceConfig.from_environment(
+        {"RAGSPINE_SOURCE": str(tmp_path), "RAGSPINE_STORE": "s.duckdb", "RAGSPINE_PROFILE": "p.toml"}
+    )
+    assert (named.store, named.profile) == ("s.duckdb", "p.toml")
+
+
+def test_pyproject_and_workspace_agree_on_the_location() -> None:
+    import tomllib
+
+    import yaml
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dagster"]
+    (entry,) = yaml.safe_load((ROOT / "workspace.yaml").read_text())["load_from"]
+    module = entry["python_module"]
+    assert module["module_name"] == project["module_name"]
+    assert module["location_name"] == project["code_location_name"]
+    assert module["working_directory"] == project["working_directory"] == "."

@@ -1,0 +1,224 @@
+"""Jobs over a real folder, a real store and a real Dagster instance (SPEC 6)."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from ragspine_assets.config import ServiceConfig
+from ragspine_assets.defs import build_defs
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.runs import PID_TAG, close_dead_runs
+from ragspine_assets.store import ChunkStore
+
+CANARY = "Zanzibarquux"
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    (tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides={"telemetry": {"enabled": False}}) as made:
+        yield made
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> ServiceConfig:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "open.txt").write_text("The home company tells everybody.\n" * 20)
+    (source / "metadata.csv").write_text("doc_id,title,sensitivity\nsecret.txt,T,RESTRICTED\n")
+    (source / "secret.txt").write_text(f"{CANARY} is in the text.")
+    profile = tmp_path / "profile.toml"
+    profile.write_text('[home]\ncompany_name = "Home"\nentity_code = "HOM"\n[home.synonyms]\n"home company" = "HOM"\n')
+    facts = tmp_path / "facts"
+    facts.mkdir()
+    (facts / "f.csv").write_text(
+        "metric_code,entity,period_type,period,value,unit,source_doc_id,source_locator\n"
+        "REV,HOM,FY,2024,1.5,EUR_M,open.txt,open.txt#para1\n"
+    )
+    return ServiceConfig(
+        source=str(source), store=str(tmp_path / "state" / "s.duckdb"), profile=str(profile), facts=str(facts), workers=1
+    )
+
+
+def run(job: str, service: ServiceConfig, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    return build_defs(service).resolve_job_def(job).execute_in_process(instance=instance, raise_on_error=False)
+
+
+def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, object]:
+    (event,) = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(asset)]
+    assert event.materialization
+    return {key: value.value for key, value in event.materialization.metadata.items()}
+
+
+def data_versions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
+    return {
+        e.asset_key.to_user_string(): e.materialization.tags["dagster/data_version"]
+        for e in result.get_asset_materialization_events()
+        if e.asset_key and e.materialization and e.materialization.tags
+    }
+
+
+def test_refresh_materialises_and_proves_everything(service: ServiceConfig, instance: dg.DagsterInstance) -> None:
+    result = run("refresh", service, instance)
+    assert result.success
+    assert len(result.get_asset_materialization_events()) == 5
+    evaluations = result.get_asset_check_evaluations()
+    assert len(evaluations) == 10
+    assert all(evaluation.passed and evaluation.description for evaluation in evaluations)
+
+
+def test_a_second_refresh_writes_nothing_and_keeps_every_data_version(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    first = run("refresh", service, instance)
+    second = run("refresh", service, instance)
+    assert data_versions(first) == data_versions(second)
+    assert metadata(second, "chunk_store")["chunks written"] == 0
+    assert metadata(second, "relation_graph")["written"] is False
+    assert metadata(second, "raw_documents")["documents unchanged"] == 2
+
+
+def test_every_asset_shows_a_table_a_schema_and_a_count(service: ServiceConfig, instance: dg.DagsterInstance) -> None:
+    result = run("refresh", service, instance)
+    for asset in ("raw_documents", "chunks", "chunk_store", "facts", "relation_graph"):
+        shown = metadata(result, asset)
+        assert isinstance(shown["dagster/row_count"], int)
+        assert any(isinstance(value, dg.TableSchema) for value in shown.values()), asset
+    for asset in ("raw_documents", "chunks", "chunk_store", "relation_graph"):
+        assert any(str(value).startswith("![") for value in metadata(result, asset).values()), asset
+
+
+def test_a_label_raised_to_restricted_takes_the_document_out_of_the_graph(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    run("refresh", service, instance)
+    Path(service.source, "metadata.csv").write_text("doc_id,sensitivity\nsecret.txt,RESTRICTED\nopen.txt,RESTRICTED\n")
+    assert run("refresh", service, instance).success
+    with ChunkStore(service.store).connect() as connection:
+        assert connection.execute("SELECT DISTINCT sensitivity FROM narrative_chunk").fetchall() == [("RESTRICTED",)]
+        assert connection.execute("SELECT count(*) FROM graph_node WHERE type = 'doc'").fetchall() == [(0,)]
+        assert connection.execute("SELECT count(*) FROM graph_edge WHERE type = 'mentions'").fetchall() == [(0,)]
+        assert connection.execute("SELECT count(*) FROM fact").fetchall() == [(0,)]
+
+
+def test_a_broken_promise_fails_the_checks_job_and_stops_what_is_downstream(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    run("refresh", service, instance)
+    with ChunkStore(service.store).connect() as connection:
+        connection.execute("UPDATE narrative_chunk SET text = 'forged' WHERE doc_id = 'open.txt'")
+    result = run("checks", service, instance)
+    assert not result.success
+    (broken,) = [e for e in result.get_asset_check_evaluations() if not e.passed]
+    assert broken.check_name == "one_active_version_equal_to_staged"
+    assert "open.txt" in (broken.description or "")
+    assert run("refresh", service, instance).success
+    assert run("checks", service, instance).success
+
+
+def test_nothing_a_run_leaves_behind_holds_restricted_text_or_names(
+    service: ServiceConfig, instance: dg.DagsterInstance, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    source = Path(service.source)
+    (source / f"{CANARY}-name.txt").write_text(f"{CANARY}text of a document by row")
+    (source / "front.md").write_text(f"---\nsensitivity: restricted\ntitle: {CANARY}title\n---\n# {CANARY}heading\n\n{CANARY}")
+    (source / "broken.md").write_text(f"---\ntitle: [{CANARY}\nsensitivity: PUBLIC\n---\n{CANARY}")
+    (source / f"{CANARY}.pdf").write_bytes(b"%PDF-1.4 broken " + CANARY.encode())
+    (source / "metadata.csv").write_text(
+        f"doc_id,title,entity,sensitivity\nsecret.txt,{CANARY},{CANARY},RESTRICTED\n{CANARY}-name.txt,{CANARY},,SECRET\n"
+        f"{CANARY}-gone.txt,{CANARY},,RESTRICTED\n"
+    )
+    with Path(service.facts, "f.csv").open("a") as facts:
+        facts.write(f"{CANARY},{CANARY},FY,2024,7,EUR_M,secret.txt,secret.txt#para1\n")
+    run("refresh", service, instance)
+    (source / "secret.txt").write_text(f"{CANARY} changed")
+    run("refresh", service, instance)
+    with ChunkStore(service.store).connect() as connection:
+        held = connection.execute(f"SELECT count(*) FROM narrative_chunk WHERE text LIKE '%{CANARY}%'").fetchone()
+        assert held
+        assert held[0] >= 4
+        connection.execute("UPDATE staged_chunk SET text = text || 'x'")
+        connection.execute("UPDATE narrative_chunk SET version = 7")
+    run("checks", service, instance)
+    output = capfd.readouterr()
+    assert CANARY not in output.out + output.err
+    needle = CANARY.encode()
+    for path in tmp_path.rglob("*"):
+        assert CANARY not in path.name or source in path.parents
+        if path.is_file() and source not in path.parents and "state" not in path.parts and path.parent.name != "facts":
+            assert needle not in path.read_bytes(), path
+
+
+def test_a_foreign_exception_leaves_a_step_without_its_message(instance: dg.DagsterInstance) -> None:
+    @dg.op
+    @step_boundary("raw_documents")
+    def leaking() -> None:
+        try:
+            raise KeyError(f"{CANARY} cause")
+        except KeyError as error:
+            raise RuntimeError(f"{CANARY} in the message") from error
+
+    @dg.job
+    def job() -> None:
+        leaking()
+
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert not result.success
+    entries = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+    assert CANARY not in entries
+    assert "RuntimeError in raw_documents" in entries
+
+
+def test_the_same_exception_without_the_boundary_does_leak(instance: dg.DagsterInstance) -> None:
+    @dg.op
+    def leaking() -> None:
+        raise RuntimeError(f"{CANARY} in the message")
+
+    @dg.job
+    def job() -> None:
+        leaking()
+
+    result = job.execute_in_process(instance=instance, raise_on_error=False)
+    assert CANARY in " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+
+
+def test_a_profile_with_a_wrong_type_fails_the_run_and_names_file_and_key(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    Path(service.profile).write_text('[home]\ncompany_name = 3\nentity_code = "HOM"\n')
+    result = run("refresh", service, instance)
+    assert not result.success
+    entries = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+    assert "company_name" in entries
+    assert "profile.toml" in entries
+
+
+def test_runs_whose_process_is_gone_are_closed_and_others_are_left_alone(instance: dg.DagsterInstance) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    alive = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        runs = {
+            pid: instance.create_run_for_job(build_defs().resolve_job_def("checks"), tags={PID_TAG: str(pid)})
+            for pid in (gone.pid, alive.pid)
+        }
+        for dagster_run in runs.values():
+            instance.report_run_started = None  # pyright: ignore[reportAttributeAccessIssue]
+            instance.handle_run_event(
+                dagster_run.run_id,
+                dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "checks"),
+            )
+        assert close_dead_runs(instance) == [runs[gone.pid].run_id]
+        closed = instance.get_run_by_id(runs[gone.pid].run_id)
+        other = instance.get_run_by_id(runs[alive.pid].run_id)
+        assert closed
+        assert other
+        assert closed.status is dg.DagsterRunStatus.FAILURE
+        assert other.status is dg.DagsterRunStatus.STARTED
+    finally:
+        alive.kill()
+        alive.wait()
