@@ -33,7 +33,11 @@ def make(folder: Path) -> None:
         connection.execute(f"CREATE TABLE narrative_chunk ({COLUMNS}{constraint})")
         if index:
             connection.execute(index)
-        for doc, version, active, n in (("old/a.txt", 1, False, 2), ("old/a.txt", 2, True, 3), ("old/b.txt", 1, True, 1)):
+        for doc, version, active, n in (
+            ("old/a.txt", 1, False, 2),
+            ("old/a.txt", 2, True, 3),
+            ("old/b.txt", 1, True, 1),
+        ):
             for seq in range(n):
                 connection.execute(
                     "INSERT INTO narrative_chunk VALUES (?, ?, ?, ?, ?, ?, ?, 't', '', 'E', '', 'FY2024', 'en', "

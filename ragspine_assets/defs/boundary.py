@@ -12,13 +12,13 @@ from typing import TypeVar
 
 from dagster import Failure
 
-from ..chunking import ChunkerError
-from ..documents.metadata import MetadataError
-from ..documents.pool import WorkerStartError
-from ..documents.source import SourceError
-from ..graph import FactsError
-from ..policy import ProfileError
-from ..store import StoreError
+from ragspine_assets.chunking import ChunkerError
+from ragspine_assets.documents.metadata import MetadataError
+from ragspine_assets.documents.pool import WorkerStartError
+from ragspine_assets.documents.source import SourceError
+from ragspine_assets.graph import FactsError
+from ragspine_assets.policy import ProfileError
+from ragspine_assets.store import StoreError
 
 OURS: tuple[type[Exception], ...] = (
     StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, WorkerStartError,

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from dagster import Definitions, in_process_executor
 
-from ..config import ServiceConfig
+from ragspine_assets.config import ServiceConfig
+
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS
 from .jobs import ALL_JOBS
@@ -42,9 +43,7 @@ def build_defs(
         "store": StoreResource(path=config.store, wait_s=config.wait_s),
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
-        "chunker": ChunkerResource(
-            spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars
-        ),
+        "chunker": ChunkerResource(spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars),
         "relation_extractor": RelationExtractorResource(spec=config.relation_extractor),
     }
     unknown = sorted(set(resource_overrides or ()) - resources.keys())

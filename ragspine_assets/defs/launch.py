@@ -13,7 +13,8 @@ from pathlib import Path
 
 from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
 
-from ..config import DEFAULT_STORE, ServiceConfig
+from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
+
 from .build import build_defs
 from .runs import PID_TAG, close_dead_runs
 
@@ -67,13 +68,30 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> 
     broken = [e for e in result.get_asset_check_evaluations() if not e.passed]
     if job == "refresh":
         _say(result, "raw_documents", "Documents", [f"{n} {{documents {n}}}" for n in _OUTCOMES])
-        _say(result, "chunks", "Chunks", ["{dagster/row_count}", "cut from {documents new} new and {documents changed} changed documents"])
-        _say(result, "chunk_store", "Store", ["{chunks written} chunks written", "{documents new} first and {documents changed} further versions"])
-        _say(result, "relation_graph", "Graph", ["{nodes} nodes", "{dagster/row_count} edges", "{evidence} pieces of evidence"])
+        _say(
+            result,
+            "chunks",
+            "Chunks",
+            ["{dagster/row_count}", "cut from {documents new} new and {documents changed} changed documents"],
+        )
+        _say(
+            result,
+            "chunk_store",
+            "Store",
+            ["{chunks written} chunks written", "{documents new} first and {documents changed} further versions"],
+        )
+        _say(
+            result,
+            "relation_graph",
+            "Graph",
+            ["{nodes} nodes", "{dagster/row_count} edges", "{evidence} pieces of evidence"],
+        )
     print(f"Checks     {len(result.get_asset_check_evaluations()) - len(broken)} hold, {len(broken)} are broken")
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:
-            print(f"  BROKEN {evaluation.asset_key.to_user_string()}: {evaluation.check_name}. {evaluation.description}")
+            print(
+                f"  BROKEN {evaluation.asset_key.to_user_string()}: {evaluation.check_name}. {evaluation.description}"
+            )
         elif evaluation.severity.value == "WARN":
             print(f"  look at {evaluation.check_name}: {evaluation.description}")
     for event in result.filter_events(lambda event: event.is_step_failure):
@@ -82,7 +100,9 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> 
         if not (broken and "check" in str(reason).lower()):
             print(f"  FAILED {event.step_key}: {reason}")
     if result.success and job == "refresh":
-        print(f"\nEverything is in {config.store}. Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files.")
+        print(
+            f"\nEverything is in {config.store}. Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files."
+        )
     elif result.success:
         print("\nEvery promise holds.")
     else:

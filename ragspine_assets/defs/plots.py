@@ -6,6 +6,7 @@ Belongs here: drawing. Does not belong here: reading the store. A plot shows cou
 import base64
 import io
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from dagster import MarkdownMetadataValue, MetadataValue
 from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ def stacked_bars(
 def histogram(edges: Sequence[int], counts: Sequence[int], words: str, unit: str) -> MarkdownMetadataValue:
     """Draw counts over ranges; ``edges`` has one element more than ``counts``."""
     figure, axes = _axes(6.4, 2.6)
-    widths = [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    widths = [b - a for a, b in pairwise(edges)]
     axes.bar(list(edges)[:-1], counts, width=widths, align="edge", color="#4f43dd", edgecolor="white", linewidth=0.6)
     axes.set_xlabel(unit, fontsize=9, color=_INK)
     axes.set_title(words, fontsize=10, loc="left", color=_INK)
@@ -81,15 +82,15 @@ def network(
         edges: ``(source key, target key, type)``.
         words: what the picture shows.
     """
-    import networkx
+    import networkx as nx
 
     figure, axes = _axes(8.4, 6.0)
     axes.set_axis_off()
-    graph = networkx.Graph()
+    graph = nx.Graph()
     graph.add_nodes_from(key for key, _, _ in nodes)
     graph.add_edges_from((source, target) for source, target, _ in edges)
     if graph:
-        place = networkx.spring_layout(graph, seed=7, k=1.6 / max(len(graph), 1) ** 0.5, iterations=60)
+        place = nx.spring_layout(graph, seed=7, k=1.6 / max(len(graph), 1) ** 0.5, iterations=60)
         for source, target, kind in edges:
             (x0, y0), (x1, y1) = place[source], place[target]
             style = {"color": "#c9c6c2", "lw": 0.6} if kind == "mentions" else {"color": "#6f6a65", "lw": 1.1}

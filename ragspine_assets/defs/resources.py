@@ -9,14 +9,14 @@ from pathlib import Path
 from dagster import ConfigurableResource
 from pydantic import ConfigDict, Field, field_validator
 
-from ..chunking import Chunker, make_chunker
-from ..chunking.chunk import require_sizes
-from ..documents.extraction import ExtractionLimits
-from ..documents.metadata import MetadataTable, load_metadata_table
-from ..documents.source import METADATA_FILE
-from ..graph import RelationExtractor, make_relation_extractor
-from ..policy import DomainProfile, load_profile
-from ..store import ChunkStore
+from ragspine_assets.chunking import Chunker, make_chunker
+from ragspine_assets.chunking.chunk import require_sizes
+from ragspine_assets.documents.extraction import ExtractionLimits
+from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
+from ragspine_assets.documents.source import METADATA_FILE
+from ragspine_assets.graph import RelationExtractor, make_relation_extractor
+from ragspine_assets.policy import DomainProfile, load_profile
+from ragspine_assets.store import ChunkStore
 
 
 class _Strict(ConfigurableResource):

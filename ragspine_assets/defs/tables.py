@@ -7,20 +7,53 @@ from collections.abc import Mapping, Sequence
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableMetadataValue, TableRecord, TableSchema
 
-from ..store.schema import TABLES
+from ragspine_assets.store.schema import TABLES
 
 MAX_ROWS = 50
 
 DESCRIPTIONS: Mapping[str, str] = {
     "doc_id": "Path relative to the source root, NFC-normalised.",
-    "chunk_id": "Document and sequence number: {doc_id}#c{seq}.",
+    "status": "ingested, no_text, failed or removed.",
+    "reason": "Why a document failed.",
+    "retry": "Whether the next run tries again although nothing changed.",
+    "content_hash": "SHA-256 of the file's bytes.",
+    "bytes": "Size of the file.",
+    "suffix": "Suffix of the file's name, in lower case.",
+    "markup": "markdown or plain: how headings are found.",
+    "parser": "What parsed the file, and its version.",
+    "extraction": "What the stored text depends on besides the bytes.",
+    "encoding": "Character encoding the file was read in.",
+    "encoding_found_by": "How the encoding was found.",
+    "pages": "Pages or slides; 0 where unknown.",
+    "characters": "Length of the text, in code points.",
+    "paragraphs": "Lines of the text that are not blank.",
+    "text_hash": "SHA-256 of the normalised text.",
+    "title": "From metadata.csv, front matter or the file itself.",
+    "topic": "From metadata.csv or front matter.",
+    "entity": "Code of the entity the row is about.",
+    "geography": "From metadata.csv or front matter.",
+    "period": "FY2024, 2024H1, 2025Q3 and the like.",
+    "language": "From metadata.csv or front matter.",
+    "sensitivity": "PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED.",
+    "valid_as_of": "Date for which the content is valid.",
+    "label_reason": "What decided the label.",
+    "policy_label": "What the policy alone would say.",
+    "policy_reason": "Why the policy says so.",
+    "policy_hash": "Which policy said so.",
+    "file_title": "Title that the file itself states.",
+    "front_matter": "Front matter block of a Markdown file.",
+    "front_matter_problem": "Why the block cannot be parsed.",
+    "problems": "What somebody should look at.",
+    "run_id": "Run that wrote the row.",
+    "changed_at": "When the row was written, UTC.",
+    "chunk_id": "Document and position: {doc_id}#c{seq}.",
     "seq": "Position of the chunk in its document, from 0.",
     "text": "The chunk: a slice of the document's canonical text.",
-    "source_locator": "Which paragraphs the row comes from.",
+    "source_locator": "Which paragraphs or profile entry the row comes from.",
     "para_start": "First paragraph, from 1.",
     "para_end": "Last paragraph.",
-    "sensitivity": "PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED.",
-    "label_reason": "What decided the label.",
+    "parent_id": "Section the chunk belongs to, where the chunker makes sections.",
+    "heading": "Heading of that section.",
     "window_text": "Wider context of the chunk, where the chunker gives one.",
     "parent_locator": "Paragraphs that the window covers.",
     "page_start": "First page or slide; 0 where unknown.",
@@ -30,11 +63,19 @@ DESCRIPTIONS: Mapping[str, str] = {
     "ingested_at": "When the version was written, UTC.",
     "version": "Version of the document, from 1.",
     "active": "Whether this is the version that counts now.",
-    "status": "ingested, no_text, failed or removed.",
-    "reason": "Why a document failed.",
-    "content_hash": "SHA-256 of the file's bytes.",
-    "encoding": "Character encoding the file was read in.",
-    "encoding_found_by": "How the encoding was found.",
+    "type": "Kind of node or edge.",
+    "id": "Code, name or path; unique within its type.",
+    "label": "Name to show.",
+    "source_doc_id": "Document the row comes from, or company_profile.",
+    "src_type": "Kind of the node the edge starts at.",
+    "src": "Node the edge starts at.",
+    "dst_type": "Kind of the node the edge ends at.",
+    "dst": "Node the edge ends at.",
+    "kind": "profile, fact, chunk or external.",
+    "metric_code": "What is measured.",
+    "period_type": "Kind of period, such as FY.",
+    "value": "The figure.",
+    "unit": "Unit of the figure.",
 }
 
 
@@ -47,7 +88,7 @@ def column_schema(*tables: str) -> TableSchema:
                 TableColumn(
                     name if len(tables) == 1 else f"{table}.{name}",
                     type=kind.split(" ")[0].lower(),
-                    description=DESCRIPTIONS.get(name),
+                    description=DESCRIPTIONS[name],
                     constraints=TableColumnConstraints(nullable="NOT NULL" not in kind),
                 )
             )
@@ -61,16 +102,15 @@ def table(rows: Sequence[Mapping[str, str | int | float]], columns: Sequence[str
         more: dict[str, str | int | float] = dict.fromkeys(columns, "")
         more[columns[0]] = f"and {len(rows) - MAX_ROWS} more"
         shown.append(TableRecord(more))
-    kinds = {name: "int" if shown and all(isinstance(r.data[name], int) for r in shown) else "string" for name in columns}
+    kinds = {
+        name: "int" if shown and all(isinstance(r.data[name], int) for r in shown) else "string" for name in columns
+    }
     return MetadataValue.table(shown, TableSchema([TableColumn(name, type=kinds[name]) for name in columns]))
 
 
-def bullets(lines: Sequence[str], none: str, limit: int = MAX_ROWS) -> str:
-    """Return lines as a Markdown list, at most ``limit`` of them; ``none`` where there are none."""
-    if not lines:
-        return none
-    shown = [f"- {line}" for line in lines[:limit]]
-    return "\n".join([*shown, f"- and {len(lines) - limit} more"] if len(lines) > limit else shown)
+def lines(texts: Sequence[str], title: str) -> TableMetadataValue:
+    """Return sentences as a table of one column: the UI shows tables in place, and Markdown only on a click."""
+    return table([{title: text} for text in texts] or [{title: "nothing"}], (title,))
 
 
 def seconds(parts: Mapping[str, float]) -> str:

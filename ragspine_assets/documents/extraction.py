@@ -168,7 +168,10 @@ def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits | None = No
 
 # --- text formats ------------------------------------------------------------------------------------------------
 
-_TAG = r"""(?:[^>"']|"[^"]*"|'[^']*')*+>"""
+# The rest of a tag; a quote that is not closed soon is a mistake and must not swallow the page.
+_TAG = r"""(?:[^>"']|"[^"]{0,4000}+"|'[^']{0,4000}+'|["'])*+>"""
+# Scripts are dropped by the parser too, but not those a page breaks off in.
+_SCRIPT = re.compile(rf"<(script|style)\b{_TAG}.*?(?:</\1\s*>|\Z)", re.I | re.S)
 _TITLE = re.compile(rf"<title\b{_TAG}(.*?)(?:</title\s*>|(?=<(?:/?head|body|meta|link|script|style)\b))", re.I | re.S)
 _HEAD_TAGS = re.compile(rf"<(?:meta|link|base)\b{_TAG}", re.I)
 _EMBEDDED = re.compile(r"!\[([^\]\n]*)\]\(data:[^)\s]*\)")
@@ -191,6 +194,7 @@ def _read_text(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) 
 
 def _without_head(html: str) -> tuple[str, str]:
     """Take off what kreuzberg would put before the text as front matter: title and metadata of the page."""
+    html = _SCRIPT.sub("", html)
     found = _TITLE.search(html)
     title = _one_line(unescape(found.group(1))) if found else ""
     return _HEAD_TAGS.sub("", _TITLE.sub("", html)), title

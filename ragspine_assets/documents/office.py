@@ -122,7 +122,7 @@ class _Package:
     def relations(self, name: str) -> dict[str, tuple[str, str]]:
         """Relations of a part: id to the last word of its type and the part it leads to."""
         folder, base = posixpath.split(name)
-        root = self.tree(f"{folder}/_rels/{base}.rels")
+        root = self.tree(posixpath.join(folder, "_rels", f"{base}.rels"))
         if root is None:
             return {}
         return {
@@ -222,7 +222,7 @@ def _lift_text_boxes(root: ElementTree.Element, word: str) -> None:
 def repair_slides(data: bytes) -> bytes:
     """Return a presentation whose slides are named in their order and carry their notes."""
     package = _Package(data)
-    main = next((name for kind, name in package.relations("/").values() if kind == "officeDocument"), "")
+    main = next((name for kind, name in package.relations("").values() if kind == "officeDocument"), "")
     root = package.tree(main)
     if root is None:
         return data

@@ -84,6 +84,14 @@ def _placed(nodes: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, int]]:
             continue
         if isinstance(page, int):
             latest = max(latest, page)
-        text = content.get("text")
-        if isinstance(text, str) and (words := _NOT_LETTERS.sub("", text)) and isinstance(page, int):
+        if isinstance(page, int) and (words := _NOT_LETTERS.sub("", _words(content))):
             yield words, latest
+
+
+def _words(content: Mapping[str, object]) -> str:
+    text, grid = content.get("text"), content.get("grid")
+    if isinstance(text, str):
+        return text
+    if isinstance(grid, Mapping) and isinstance(cells := grid.get("cells"), Sequence):
+        return "".join(str(cell.get("content") or "") for cell in cells if isinstance(cell, Mapping))
+    return ""

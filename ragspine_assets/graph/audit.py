@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ..policy import is_restricted
-from ..store import ChunkStore
-from ..store.audit import AuditResult, references
+from ragspine_assets.policy import is_restricted
+from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.audit import AuditResult, references
 
 _TRACES = """
     SELECT 'graph_node' AS place, source_doc_id AS doc_id FROM graph_node
@@ -36,7 +36,8 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
         secret = {
             doc_id
             for doc_id, label in connection.execute(
-                "SELECT doc_id, sensitivity FROM document UNION SELECT doc_id, sensitivity FROM narrative_chunk"
+                "SELECT doc_id, sensitivity FROM document "
+                "UNION SELECT doc_id, sensitivity FROM narrative_chunk WHERE active"
             ).fetchall()
             if is_restricted(label)
         }

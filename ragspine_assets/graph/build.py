@@ -421,7 +421,8 @@ def _scan(con: duckdb.DuckDBPyConnection, vocabulary: Vocabulary, progress: Call
         return 0
     reader = con.sql(
         """
-        SELECT doc_id, version, chunk_id, coalesce(nullif(source_locator, ''), doc_id || '#chunk') AS source_locator, text
+        SELECT doc_id, version, chunk_id, text,
+            coalesce(nullif(source_locator, ''), doc_id || '#chunk') AS source_locator
         FROM narrative_chunk
         WHERE active AND (doc_id, version) IN (SELECT doc_id, version FROM gx_pending)
         """

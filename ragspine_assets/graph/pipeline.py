@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..policy import DomainProfile
-from ..store import ChunkStore
+from ragspine_assets.policy import DomainProfile
+from ragspine_assets.store import ChunkStore
+
 from .build import GraphReport, rebuild_graph, servable_chunks
 from .extractors import RelationExtractor
 from .graph_store import readable_subgraph

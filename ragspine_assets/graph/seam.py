@@ -75,11 +75,11 @@ def extract_relations(
 ) -> Extraction:
     """Call an extractor and return what of its answer may enter the graph (SPEC 5.3).
 
-    Chunks of a document with any RESTRICTED chunk are not handed over. Refused are what is no `GraphEdge`, and edges whose document and locator are
-    not those of one chunk that was handed over, edges of a controlled type, with an empty end or type, between a name
-    and itself, and edges where the security gate finds an external entity in an end or in
-    the type. Edges of an extractor that does not declare
-    `deterministic = True` get both markers, whatever they say of themselves.
+    Chunks of a document with any RESTRICTED chunk are not handed over. Refused, and counted by reason, are: what is no
+    `GraphEdge` (`shape`); a document and locator that are not those of one chunk that was handed over (`lineage`); an
+    empty end or type (`empty`); a controlled type (`controlled_type`); an end or type in which the security gate finds
+    an external entity (`external`); an edge between a node and itself (`self_loop`). Edges of an extractor that does
+    not declare `deterministic = True` get both markers, whatever they say of themselves.
 
     Args:
         extractor: anything with `extract`.

@@ -7,7 +7,7 @@ where nothing is staged any more, the active version is deactivated. Both happen
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -46,7 +46,7 @@ class ActivationReport:
 
     outcomes: Counter[str] = field(default_factory=Counter)
     chunks_written: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 def activate_staged(store: ChunkStore) -> ActivationReport:

@@ -14,17 +14,20 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import yaml
 
-from ..documents.decoding import UndecodableText, decode_text
-from ..documents.source import SUPPORTED_SUFFIXES
-from ..policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
+from ragspine_assets.documents.decoding import UndecodableText, decode_text
+from ragspine_assets.documents.metadata import MetadataTable
+from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
+from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
+
 from .chunk_store import ChunkStore
-from .intake import reference_key
+from .intake import reference_key, unmatched_rows
 from .labels import rank_of
 from .schema import CHUNK_COLUMNS, TABLES
 
@@ -110,7 +113,9 @@ def audit_labels(store: ChunkStore) -> AuditResult:
             "ORDER BY doc_id"
         ).fetchall():
             result.violate(name(doc_id), 1 if n else 0)
-        for label, n in connection.execute("SELECT sensitivity, count(*) FROM document GROUP BY 1 ORDER BY 1").fetchall():
+        for label, n in connection.execute(
+            "SELECT sensitivity, count(*) FROM document GROUP BY 1 ORDER BY 1"
+        ).fetchall():
             result.counts[f"documents {label if label in Sensitivity.__members__ else 'outside the lattice'}"] = n
     return result.conclude(
         f"All {result.checked} documents carry a label of the lattice and the reason for it.",
@@ -118,7 +123,7 @@ def audit_labels(store: ChunkStore) -> AuditResult:
     )
 
 
-def audit_source(store: ChunkStore, root: str | Path, unmatched_rows: Iterable[str] = ()) -> AuditResult:
+def audit_source(store: ChunkStore, root: str | Path, metadata: MetadataTable | None = None) -> AuditResult:
     """Every supported file below the source root has a state in the store (SPEC 1.6).
 
     Files that came after the last intake are counted as waiting; failed documents, documents without text and rows of
@@ -152,7 +157,8 @@ def audit_source(store: ChunkStore, root: str | Path, unmatched_rows: Iterable[s
             "SELECT doc_id, status, reason FROM document WHERE status IN ('failed', 'no_text') ORDER BY status, doc_id"
         ).fetchall():
             result.warnings.append(f"{name(doc_id)} {status}: {reason or 'the file holds no text'}")
-    result.warnings += list(unmatched_rows)
+    if metadata is not None:
+        result.warnings += unmatched_rows(metadata, present)
     return result.conclude(
         f"All {result.checked} files are accounted for.",
         "files of the source have no state in the store though they were there at the last run. Run refresh.",
@@ -215,7 +221,9 @@ def audit_source_labels(store: ChunkStore, root: str | Path, policy: Sensitivity
                 wanted = _label_now(row, Path(root), exact, globs, policy)
                 held = min(read_label(row["sensitivity"]).rank, lowest.get(doc_id, 3))
                 if held < wanted.rank:
-                    result.violate(name(doc_id) if wanted is not Sensitivity.RESTRICTED else _hidden(connection, doc_id))
+                    result.violate(
+                        name(doc_id) if wanted is not Sensitivity.RESTRICTED else _hidden(connection, doc_id)
+                    )
     return result.conclude(
         f"None of {result.checked} documents has a lower label than its source says now.",
         "documents have a lower label in the store than their source says now. Run refresh before anything is served.",
@@ -245,13 +253,17 @@ def _label_rows(path: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
 
 
 def _label_now(
-    row: Mapping[str, object], root: Path, exact: Mapping[str, str], globs: list[tuple[str, str]], policy: SensitivityPolicy
+    row: Mapping[str, object],
+    root: Path,
+    exact: Mapping[str, str],
+    globs: list[tuple[str, str]],
+    policy: SensitivityPolicy,
 ) -> Sensitivity:
     doc_id = str(row["doc_id"])
     if doc_id in exact:
         return read_label(exact[doc_id])
     labels = [Sensitivity.PUBLIC]
-    matching = [label for pattern, label in globs if re.fullmatch(_glob(pattern), doc_id, re.S)]
+    matching = [label for pattern, label in globs if re.fullmatch(_glob(pattern), doc_id, re.DOTALL)]
     labels += [read_label(matching[-1])] if matching else []
     text, block = str(row["text"] or ""), str(row["front_matter"] or "")
     path = root / doc_id
@@ -262,12 +274,12 @@ def _label_now(
                 text = decode_text(data).text
             except UndecodableText:
                 text = ""
-            found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", text, re.S)
+            found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", text, re.DOTALL)
             block = found[1] if found and str(row["suffix"]) != ".txt" else ""
     labels += _front_matter_label(block)
     folded_path = fold_text(doc_id)
     for pattern in map(fold_text, filter(None, policy.restricted_filename_patterns)):
-        globbed = re.search(r"[*?[]", pattern) and re.search(f"(?:^|/){_glob(pattern)}$", folded_path, re.S)
+        globbed = re.search(r"[*?[]", pattern) and re.search(f"(?:^|/){_glob(pattern)}$", folded_path, re.DOTALL)
         if pattern in folded_path or globbed:
             labels.append(Sensitivity.RESTRICTED)
     if text and policy.restricted_keywords:
@@ -281,7 +293,9 @@ def _glob(pattern: str) -> str:
     """Translate a glob: ``*`` and ``?`` stay inside one name, ``**`` does not."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
     known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(known.get(p) or (p.replace("[!", "[^") if p[:1] == "[" and p[-1:] == "]" else re.escape(p)) for p in parts)
+    return "".join(
+        known.get(p) or (p.replace("[!", "[^") if p[:1] == "[" and p[-1:] == "]" else re.escape(p)) for p in parts
+    )
 
 
 def _bytes_of(path: Path) -> bytes | None:
@@ -360,7 +374,7 @@ _EDGES = re.compile(rf"^(?:\s|{_ZERO_WIDTH.pattern})+|(?:\s|{_ZERO_WIDTH.pattern
 
 def _canonical(text: str) -> str:
     """Derive the canonical text again, from the rule and not from the code that stored it (SPEC 1.5)."""
-    strip = (lambda line: _EDGES.sub("", line)) if _ZERO_WIDTH.search(text) else str.strip
+    strip = partial(_EDGES.sub, "") if _ZERO_WIDTH.search(text) else str.strip
     return "\n".join(filter(None, map(strip, text.split("\n"))))
 
 
@@ -368,7 +382,9 @@ def _misquoted(row: Mapping[str, object]) -> str:
     """Name what is wrong with one document's chunks, or return ``''``."""
     canonical = _canonical(str(row["text"]))
     starts, ends, texts = row["starts"], row["ends"], row["texts"]
-    assert isinstance(starts, list) and isinstance(ends, list) and isinstance(texts, list)
+    assert isinstance(starts, list)
+    assert isinstance(ends, list)
+    assert isinstance(texts, list)
     if starts == [None]:
         return "no chunks" if canonical else ""
     if row["seqs"] != list(range(len(starts))):
@@ -394,7 +410,7 @@ _WINDOWS = """
     WHERE (s.window_text != '' OR s.parent_locator != '') AND s.doc_id > ? AND s.doc_id <= ?
     GROUP BY s.doc_id
 """
-_SPAN = re.compile(r"^(?P<prefix>.*)#para(?P<first>\d+)(?:-(?P<last>\d+))?$", re.S)
+_SPAN = re.compile(r"^(?P<prefix>.*)#para(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
 
 
 def audit_windows(store: ChunkStore) -> AuditResult:
@@ -402,14 +418,22 @@ def audit_windows(store: ChunkStore) -> AuditResult:
     result = AuditResult()
     with store.connect() as connection:
         name = references(connection)
-        row = connection.execute("SELECT count(*) FROM staged_chunk WHERE window_text != '' OR parent_locator != ''").fetchone()
+        row = connection.execute(
+            "SELECT count(*) FROM staged_chunk WHERE window_text != '' OR parent_locator != ''"
+        ).fetchone()
         batches = _by_document(connection, _WINDOWS, characters=2_000_000) if row and row[0] else ()
         for batch in batches:
             for row in batch.to_pylist():
                 canonical = _canonical(row["text"])
                 own: dict[str, bool] = {}
                 for text, window, parent, locator, first, last in zip(
-                    row["texts"], row["windows"], row["parents"], row["locators"], row["starts"], row["ends"], strict=True
+                    row["texts"],
+                    row["windows"],
+                    row["parents"],
+                    row["locators"],
+                    row["starts"],
+                    row["ends"],
+                    strict=True,
                 ):
                     result.checked += 1
                     if window not in own:
@@ -447,7 +471,7 @@ def audit_chunk_labels(store: ChunkStore) -> AuditResult:
                 WHERE s.sensitivity IS DISTINCT FROM d.sensitivity
                 UNION ALL
                 SELECT c.doc_id FROM narrative_chunk c JOIN document d USING (doc_id)
-                WHERE {rank_of('c.sensitivity')} < {rank_of('d.sensitivity')}
+                WHERE {rank_of("c.sensitivity")} < {rank_of("d.sensitivity")}
                    OR (c.active AND c.sensitivity IS DISTINCT FROM d.sensitivity AND d.status = 'ingested')
             ) GROUP BY doc_id ORDER BY doc_id
             """
@@ -528,4 +552,3 @@ def audit_schema(store: ChunkStore) -> AuditResult:
         f"All {result.checked} columns of {len(TABLES)} tables are there, and no row lacks a value it must have.",
         "columns are missing or hold no value. Run refresh, which adds columns; restore a copy if rows hold nulls.",
     )
-

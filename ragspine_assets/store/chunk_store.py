@@ -8,12 +8,14 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import duckdb
 import pyarrow as pa
 
-from ..chunking.chunk import Chunk
-from ..policy import read_label
+from ragspine_assets.chunking.chunk import Chunk
+from ragspine_assets.policy import read_label
+
 from .database import MEMORY, StoreError, open_database, transaction
 from .labels import raise_labels
 from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
@@ -89,7 +91,7 @@ class ChunkStore:
     def __repr__(self) -> str:
         return f"ChunkStore({str(self.path)!r})"
 
-    def __enter__(self) -> ChunkStore:
+    def __enter__(self) -> Self:
         if self._connection is None:
             self._held.enter_context(self.connect())
         return self
@@ -235,9 +237,7 @@ def _rows(chunks: Iterable[Chunk], valid_as_of: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def insert_chunks(
-    connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch], *, version: int
-) -> None:
+def insert_chunks(connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch], *, version: int) -> None:
     """Append rows with the columns of a chunk as active rows of one version number."""
     names = ", ".join(CHUNK_COLUMNS)
     now = datetime.now(UTC).replace(tzinfo=None)

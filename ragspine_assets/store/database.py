@@ -17,7 +17,9 @@ import duckdb
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 MEMORY = ":memory:"
-_BUSY = re.compile(r"Could not set lock on file .*?(?:Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\))", re.S)
+_BUSY = re.compile(
+    r"Could not set lock on file .*?(?:Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\))", re.DOTALL
+)
 _OTHER_CONFIGURATION = "different configuration"
 
 _open_paths: dict[str, int] = {}
@@ -151,7 +153,9 @@ def _unopened(path: Path, error: duckdb.Error) -> str:
         return f"{path} is not a store: it is no DuckDB file. Choose another STORE=, or move the file away."
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
-    return f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another STORE=."
+    return (
+        f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another STORE=."
+    )
 
 
 @contextmanager

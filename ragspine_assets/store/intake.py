@@ -11,8 +11,9 @@ import hashlib
 import os
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,13 +22,22 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from ..documents.extraction import ExtractionLimits, parser_for
-from ..documents.frontmatter import FrontMatter, split_front_matter
-from ..documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
-from ..documents.pool import ExtractionPool, batch_files
-from ..documents.source import SourceFile, SourceListing, UnsafeFileError, open_inside, scan_source
-from ..documents.worker import DEFAULT_PARSER
-from ..policy import LabelVerdict, Sensitivity, SensitivityPolicy, document_reference, explain_sensitivity, most_restricted, read_label
+from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
+from ragspine_assets.documents.frontmatter import FrontMatter, split_front_matter
+from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
+from ragspine_assets.documents.pool import ExtractionPool, batch_files
+from ragspine_assets.documents.source import SourceFile, SourceListing, UnsafeFileError, open_inside, scan_source
+from ragspine_assets.documents.worker import DEFAULT_PARSER
+from ragspine_assets.policy import (
+    LabelVerdict,
+    Sensitivity,
+    SensitivityPolicy,
+    document_reference,
+    explain_sensitivity,
+    most_restricted,
+    read_label,
+)
+
 from .chunk_store import ChunkStore
 from .database import StoreError, transaction
 from .labels import Withdraw, raise_labels, record_label_changes
@@ -35,7 +45,17 @@ from .schema import TABLES
 
 _NORMALISER = "normaliser 1"
 _NOT_YET_LABELLED = "not yet labelled: its content could not be read"
-_METADATA = ("title", "topic", "entity", "geography", "period", "language", "valid_as_of", "sensitivity", "label_reason")
+_METADATA = (
+    "title",
+    "topic",
+    "entity",
+    "geography",
+    "period",
+    "language",
+    "valid_as_of",
+    "sensitivity",
+    "label_reason",
+)
 _MAX_CHANGES = 500
 _BREAKER_SHARE = 0.5
 _BREAKER_MINIMUM = 10
@@ -82,7 +102,7 @@ class DocumentsReport:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     raised: int = 0
     lowered: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def note(self, reference: str, what: str, why: str) -> None:
         """Count one document's outcome and keep it for the table, up to a limit."""
@@ -296,7 +316,11 @@ class _Intake:
                 continue
             values = _metadata_columns(resolved)
             problems = "\n".join(resolved.problems)
-            if row["status"] == "failed" and row["label_reason"] == _NOT_YET_LABELLED and resolved.label_reason != ROW_REASON:
+            if (
+                row["status"] == "failed"
+                and row["label_reason"] == _NOT_YET_LABELLED
+                and resolved.label_reason != ROW_REASON
+            ):
                 values |= {"sensitivity": row["sensitivity"], "label_reason": row["label_reason"]}
             same = all(row[name] == value for name, value in values.items())
             if same and row["problems"] == problems and row["policy_hash"] == self.policy_hash:
@@ -440,9 +464,7 @@ class _Intake:
             if row["status"] == "ingested":
                 texts.append({"doc_id": doc_id, "text": row["text"], "page_starts": row["page_starts"]})
         with transaction(self.connection):
-            self.report.raised += len(
-                raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
-            )
+            self.report.raised += len(raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw))
             record_label_changes(self.connection, lowered, run_id=self.run_id)
             self.report.lowered += len(lowered)
             self._replace("document", documents, _DOCUMENT_SCHEMA)
@@ -534,7 +556,9 @@ class _Intake:
         blocked = [doc_id for doc_id in self.known if self.listing.is_unreadable(doc_id)]
         # The loser of two names that are one id has no state of its own: the winner's stays.
         refused = [
-            {"doc_id": doc_id, "reason": why, "retry": True} for doc_id, why in self.refused.items() if doc_id not in self.listed
+            {"doc_id": doc_id, "reason": why, "retry": True}
+            for doc_id, why in self.refused.items()
+            if doc_id not in self.listed
         ]
         refused += [
             {"doc_id": doc_id, "reason": "its folder cannot be read: change the folder's permissions", "retry": True}
@@ -621,9 +645,7 @@ _FROM_FILE = (
 
 _INTEGERS = {"bytes": pa.int64(), "pages": pa.int32(), "characters": pa.int64(), "paragraphs": pa.int32()}
 _OTHER = {"retry": pa.bool_(), "changed_at": pa.timestamp("us")}
-_DOCUMENT_SCHEMA = pa.schema(
-    [(name, {**_INTEGERS, **_OTHER}.get(name, pa.string())) for name in TABLES["document"]]
-)
+_DOCUMENT_SCHEMA = pa.schema([(name, {**_INTEGERS, **_OTHER}.get(name, pa.string())) for name in TABLES["document"]])
 _TEXT_SCHEMA = pa.schema([("doc_id", pa.string()), ("text", pa.string()), ("page_starts", pa.list_(pa.int32()))])
 
 
@@ -634,7 +656,7 @@ def _front_matter(block: str, problem: str) -> FrontMatter:
     return split_front_matter(f"---\n{block}---\n")
 
 
-def unmatched_rows(metadata: MetadataTable, doc_ids: Set[str]) -> list[str]:
+def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[str]:
     """Return a sentence for each row of ``metadata.csv`` that matches no file; a path may be a secret, a line is none."""
     return [
         f"metadata.csv, line {metadata.lines.get(row, 0)}: the row matches no file of the source"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import duckdb
 import pyarrow as pa
 
-from ..policy import Sensitivity
+from ragspine_assets.policy import Sensitivity
 
 Withdraw = Callable[[duckdb.DuckDBPyConnection, Sequence[str]], None]
 """Removes documents from what was derived from them, within the caller's transaction."""

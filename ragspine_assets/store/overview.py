@@ -42,7 +42,7 @@ def document_overview(store: ChunkStore) -> DocumentOverview:
             by_status.setdefault(status, {})[label] = n
         encodings = _rows(
             connection,
-            "SELECT encoding, encoding_found_by AS \"found by\", count(*) AS documents FROM document "
+            'SELECT encoding, encoding_found_by AS "found by", count(*) AS documents FROM document '
             "WHERE encoding != '' AND status != 'removed' GROUP BY ALL ORDER BY 3 DESC, 1, 2",
         )
         digest = _digest(

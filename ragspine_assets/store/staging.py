@@ -7,16 +7,17 @@ text, pages, metadata, label, chunker and its parameters.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
 
-from ..chunking.chunk import DocumentMeta, require_sizes
-from ..chunking.protocol import Chunker
-from ..chunking.seam import ChunkBatch, DocumentInput, chunk_batches, chunker_identity
+from ragspine_assets.chunking.chunk import DocumentMeta, require_sizes
+from ragspine_assets.chunking.protocol import Chunker
+from ragspine_assets.chunking.seam import ChunkBatch, DocumentInput, chunk_batches, chunker_identity
+
 from .chunk_store import ChunkStore
 from .database import transaction
 from .schema import CHUNK_COLUMNS
@@ -30,7 +31,7 @@ _FINGERPRINT = (
     + "))"
 )
 _DUE = f"""
-    SELECT d.doc_id, d.markup, {', '.join('d.' + name for name in _META)}, t.text, t.page_starts,
+    SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts,
            {_FINGERPRINT} AS fingerprint, s.doc_id IS NOT NULL AS is_staged
     FROM document d JOIN document_text t USING (doc_id) LEFT JOIN staged_document s USING (doc_id)
     WHERE s.fingerprint IS DISTINCT FROM {_FINGERPRINT}
@@ -52,7 +53,7 @@ class StagingReport:
     chunker: str = ""
     outcomes: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[str, str]] = field(default_factory=list)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
 def stage_chunks(

@@ -49,7 +49,7 @@ def test_stores_of_earlier_duckdb_versions_keep_every_row(packed: Path, tmp_path
 @pytest.mark.parametrize("packed", OLD_STORES, ids=lambda path: path.stem)
 def test_stores_of_earlier_duckdb_versions_can_be_written_to(packed: Path, tmp_path: Path) -> None:
     store = ChunkStore(unpacked(packed, tmp_path))
-    chunks = [chunk for chunk in store.iter_chunks(doc_id="old/a.txt")]
+    chunks = list(store.iter_chunks(doc_id="old/a.txt"))
     assert store.replace_doc_chunks("old/a.txt", chunks[:1]) == 3
     assert [(c.version, c.seq) for c in store.iter_chunks(doc_id="old/a.txt")] == [(3, 0)]
     assert store.resolve("old/a.txt@v1#c1") is not None
@@ -139,9 +139,7 @@ def test_two_processes_that_migrate_at_once_both_succeed(tmp_path: Path) -> None
         folder = tmp_path / str(n)
         folder.mkdir()
         paths.append(str(unpacked(packed[n % len(packed)], folder)))
-    both = [
-        subprocess.Popen([sys.executable, "-c", code, *paths], stderr=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    both = [subprocess.Popen([sys.executable, "-c", code, *paths], stderr=subprocess.PIPE, text=True) for _ in range(2)]
     for process in both:
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors

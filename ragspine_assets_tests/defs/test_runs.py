@@ -40,7 +40,11 @@ def service(tmp_path: Path) -> ServiceConfig:
         "REV,HOM,FY,2024,1.5,EUR_M,open.txt,open.txt#para1\n"
     )
     return ServiceConfig(
-        source=str(source), store=str(tmp_path / "state" / "s.duckdb"), profile=str(profile), facts=str(facts), workers=1
+        source=str(source),
+        store=str(tmp_path / "state" / "s.duckdb"),
+        profile=str(profile),
+        facts=str(facts),
+        workers=1,
     )
 
 
@@ -125,7 +129,9 @@ def test_nothing_a_run_leaves_behind_holds_restricted_text_or_names(
 ) -> None:
     source = Path(service.source)
     (source / f"{CANARY}-name.txt").write_text(f"{CANARY}text of a document by row")
-    (source / "front.md").write_text(f"---\nsensitivity: restricted\ntitle: {CANARY}title\n---\n# {CANARY}heading\n\n{CANARY}")
+    (source / "front.md").write_text(
+        f"---\nsensitivity: restricted\ntitle: {CANARY}title\n---\n# {CANARY}heading\n\n{CANARY}"
+    )
     (source / "broken.md").write_text(f"---\ntitle: [{CANARY}\nsensitivity: PUBLIC\n---\n{CANARY}")
     (source / f"{CANARY}.pdf").write_bytes(b"%PDF-1.4 broken " + CANARY.encode())
     (source / "metadata.csv").write_text(

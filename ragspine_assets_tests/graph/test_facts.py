@@ -95,7 +95,7 @@ def test_a_column_given_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("column", ["metric_code", "entity", "source_doc_id", "source_locator"])
 def test_a_row_without_name_or_source_is_refused_with_its_line(tmp_path: Path, column: str) -> None:
     cells = dict(zip(HEADER.split(","), ROW.split(","), strict=True)) | {column: " "}
-    with pytest.raises(FactsError, match=rf"f.csv, line 3: {column} is empty"):
+    with pytest.raises(FactsError, match=rf"f\.csv, line 3: {column} is empty"):
         read_facts(write(tmp_path / "f.csv", HEADER, ROW, ",".join(cells.values())))
 
 
@@ -107,7 +107,7 @@ def test_lines_are_counted_through_cells_that_span_several(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("value", ["topsecret", "1,5", "1_000", "nan", "inf", "", "0x10", "٣"])
 def test_a_wrong_number_is_refused_with_its_line_and_without_the_cell(tmp_path: Path, value: str) -> None:
-    with pytest.raises(FactsError, match="f.csv, line 2: value is not a finite number") as caught:
+    with pytest.raises(FactsError, match=r"f\.csv, line 2: value is not a finite number") as caught:
         read_facts(write(tmp_path / "f.csv", HEADER, ROW.replace("1.5", f'"{value}"')))
     assert "topsecret" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -122,13 +122,13 @@ def test_a_row_with_too_many_cells_is_refused_without_quoting_it(tmp_path: Path,
 
 def test_a_file_that_is_not_utf8_is_refused_without_quoting_it(tmp_path: Path) -> None:
     path = write(tmp_path / "f.csv", HEADER, ROW.replace("NORD", "Zürich"), encoding="latin-1")
-    with pytest.raises(FactsError, match="f.csv: not UTF-8") as caught:
+    with pytest.raises(FactsError, match=r"f\.csv: not UTF-8") as caught:
         read_facts(path)
     assert "rich" not in str(caught.value)
 
 
 def test_a_broken_parquet_file_and_a_missing_path_are_named(tmp_path: Path) -> None:
-    with pytest.raises(FactsError, match="f.parquet: not a readable Parquet file"):
+    with pytest.raises(FactsError, match=r"f\.parquet: not a readable Parquet file"):
         read_facts(write(tmp_path / "f.parquet", "topsecret"))
     with pytest.raises(FactsError, match="no such file"):
         read_facts(tmp_path / "gone.csv")

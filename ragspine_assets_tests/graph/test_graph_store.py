@@ -126,7 +126,7 @@ def test_whatever_opens_connections_can_hold_a_graph(profile: DomainProfile, tmp
         opened = 0
 
         @contextmanager
-        def connect(self):  # noqa: ANN202
+        def connect(self):
             self.opened += 1
             with duckdb.connect(str(tmp_path / "g.duckdb")) as con:
                 yield con

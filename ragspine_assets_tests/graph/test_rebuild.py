@@ -190,9 +190,14 @@ def test_withdrawing_is_undone_with_the_callers_transaction(store: Store, profil
     store.add("a.txt", "Nordwerk")
     rebuild_graph(store.con, profile)
     before = store.dump()
-    with pytest.raises(RuntimeError, match="later"), transaction(store.con):
-        withdraw_documents(store.con, ["a.txt"])
-        raise RuntimeError("something fails later")
+
+    def withdraw_and_fail() -> None:
+        with transaction(store.con):
+            withdraw_documents(store.con, ["a.txt"])
+            raise RuntimeError("something fails later")
+
+    with pytest.raises(RuntimeError, match="later"):
+        withdraw_and_fail()
     assert store.dump() == before
 
 

@@ -28,7 +28,8 @@ def holder(path: Path, seconds: float) -> subprocess.Popen[str]:
         time.sleep({seconds})
     """)
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout and process.stdout.readline() == "held\n"
+    assert process.stdout
+    assert process.stdout.readline() == "held\n"
     return process
 
 
@@ -83,9 +84,7 @@ def test_opening_removes_spill_files_of_a_killed_process(tmp_path: Path) -> None
 def test_extensions_are_never_installed(tmp_path: Path) -> None:
     with open_database(tmp_path / "store.duckdb") as connection:
         settings = dict(
-            connection.execute(
-                "SELECT name, value FROM duckdb_settings() WHERE name LIKE 'auto%extensions'"
-            ).fetchall()
+            connection.execute("SELECT name, value FROM duckdb_settings() WHERE name LIKE 'auto%extensions'").fetchall()
         )
     assert settings == {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 

@@ -23,7 +23,9 @@ def active_versions(pipeline: Pipeline) -> dict[object, object]:
 
 
 def labels(pipeline: Pipeline, doc_id: str) -> set[object]:
-    return {row[0] for row in pipeline.rows("SELECT DISTINCT sensitivity FROM narrative_chunk WHERE doc_id = ?", doc_id)}
+    return {
+        row[0] for row in pipeline.rows("SELECT DISTINCT sensitivity FROM narrative_chunk WHERE doc_id = ?", doc_id)
+    }
 
 
 def test_one_name_in_two_folders_is_two_documents_and_the_second_run_skips_both(pipeline: Pipeline) -> None:
@@ -117,7 +119,7 @@ def test_mass_removal_stops_the_run_before_anything_is_deactivated(pipeline: Pip
     pipeline.run()
     for path in pipeline.root.iterdir():
         path.unlink()
-    with pytest.raises(MassRemovalError, match="30 of 30 .*nothing was deactivated"):
+    with pytest.raises(MassRemovalError, match=r"30 of 30 .*nothing was deactivated"):
         pipeline.run()
     assert len(active_versions(pipeline)) == 30
     documents, *_ = pipeline.run(allow_mass_removal=True)

@@ -2,12 +2,13 @@
 
 from dagster import DataVersion, MaterializeResult, asset
 
-from ...store import activate_staged
-from ...store.overview import store_overview
-from ..boundary import step_boundary
-from ..plots import LABEL_COLOURS, stacked_bars
-from ..resources import StoreResource
-from ..tables import column_schema, seconds, table
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
+from ragspine_assets.defs.resources import StoreResource
+from ragspine_assets.defs.tables import column_schema, seconds, table
+from ragspine_assets.store import activate_staged
+from ragspine_assets.store.overview import store_overview
+
 from .chunks import chunks
 
 

@@ -1,13 +1,14 @@
 """The asset `chunks`: the text of every document, cut into citable pieces."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, MetadataValue, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
-from ...store import stage_chunks
-from ...store.overview import staged_overview
-from ..boundary import step_boundary
-from ..plots import histogram
-from ..resources import ChunkerResource, StoreResource
-from ..tables import bullets, column_schema, seconds, table
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.plots import histogram
+from ragspine_assets.defs.resources import ChunkerResource, StoreResource
+from ragspine_assets.defs.tables import column_schema, lines, seconds, table
+from ragspine_assets.store import stage_chunks
+from ragspine_assets.store.overview import staged_overview
+
 from .raw_documents import raw_documents
 
 
@@ -47,7 +48,7 @@ def chunks(context: AssetExecutionContext, store: StoreResource, chunker: Chunke
                 overview.length_edges, overview.length_counts, "Chunks by length", "code points"
             ),
             "largest documents": table(overview.largest, ("document", "chunks", "characters", "pages")),
-            "could not be cut": MetadataValue.md(bullets(overview.failed, "Nothing.")),
+            "could not be cut": lines(overview.failed, "document"),
             "seconds": seconds(report.seconds),
         },
     )  # fmt: skip

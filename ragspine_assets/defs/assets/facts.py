@@ -5,10 +5,11 @@ from pathlib import Path
 
 from dagster import DataVersion, MaterializeResult, asset
 
-from ...graph import fact_table, read_facts, write_facts
-from ..boundary import step_boundary
-from ..resources import FactsResource, StoreResource
-from ..tables import column_schema, table
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.resources import FactsResource, StoreResource
+from ragspine_assets.defs.tables import column_schema, table
+from ragspine_assets.graph import fact_table, read_facts, write_facts
+
 from .raw_documents import raw_documents
 
 

@@ -1,15 +1,15 @@
 """The asset `raw_documents`: every file of the source folder, its text, its metadata and its label."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, MetadataValue, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
-from ...graph import withdraw_documents
-from ...store import sync_documents
-from ...store.overview import document_overview
-from ..boundary import step_boundary
-from ..plots import LABEL_COLOURS, stacked_bars
-from ..resources import ProfileResource, SourceResource, StoreResource
-from ..runs import close_dead_runs
-from ..tables import bullets, column_schema, seconds, table
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
+from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
+from ragspine_assets.defs.runs import close_dead_runs
+from ragspine_assets.defs.tables import column_schema, lines, seconds, table
+from ragspine_assets.graph import withdraw_documents
+from ragspine_assets.store import sync_documents
+from ragspine_assets.store.overview import document_overview
 
 _CHANGES = ("document", "what", "why")
 
@@ -60,10 +60,8 @@ def raw_documents(
             "documents by status and label": stacked_bars(
                 overview.by_status, LABEL_COLOURS, "Documents by status and label"
             ),
-            "to look at": MetadataValue.md(bullets(report.problems, "Nothing.")),
-            "passed over": MetadataValue.md(
-                bullets([f"{n} × {why}" for why, n in sorted(report.passed_over.items())], "Nothing.")
-            ),
+            "to look at": lines(report.problems, "what"),
+            "passed over": table([{"why": w, "files": n} for w, n in sorted(report.passed_over.items())], ("why", "files")),
             "encodings": table(overview.encodings, ("encoding", "found by", "documents")),
             "seconds": seconds(report.seconds),
         },

@@ -2,11 +2,12 @@
 
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
-from ...graph import graph_overview, update_graph
-from ..boundary import step_boundary
-from ..plots import network
-from ..resources import ProfileResource, RelationExtractorResource, StoreResource
-from ..tables import column_schema, table
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.plots import network
+from ragspine_assets.defs.resources import ProfileResource, RelationExtractorResource, StoreResource
+from ragspine_assets.defs.tables import column_schema, table
+from ragspine_assets.graph import graph_overview, update_graph
+
 from .chunk_store import chunk_store
 from .facts import facts
 
@@ -34,7 +35,7 @@ def relation_graph(
         domain = profile.load()
         report = update_graph(opened, domain, relation_extractor.make(domain))
         overview = graph_overview(opened)
-    context.log.info(f"searched {report.documents_scanned} documents for names")
+    context.log.info("searched %d documents for names", report.documents_scanned)
     return MaterializeResult(
         data_version=DataVersion(report.digest),
         metadata={

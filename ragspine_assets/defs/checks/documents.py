@@ -2,10 +2,11 @@
 
 from dagster import AssetCheckResult, asset_check
 
-from ...store.audit import audit_labels, audit_source, audit_source_labels
-from ..assets import raw_documents
-from ..boundary import step_boundary
-from ..resources import ProfileResource, SourceResource, StoreResource
+from ragspine_assets.defs.assets import raw_documents
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
+from ragspine_assets.store.audit import audit_labels, audit_source, audit_source_labels
+
 from .verdicts import store_check, verdict
 
 labels_are_known = store_check(
@@ -29,7 +30,7 @@ labels_are_known = store_check(
 def every_file_is_accounted_for(source: SourceResource, store: StoreResource) -> AssetCheckResult:
     """Compare the folder with the store (SPEC 1.6)."""
     with store.open() as chunk_store:
-        return verdict(audit_source(chunk_store, source.path))
+        return verdict(audit_source(chunk_store, source.path, source.metadata_table()))
 
 
 @asset_check(

@@ -1,7 +1,8 @@
 """Checks on `relation_graph`."""
 
-from ...graph.audit import audit_evidence, audit_graph_isolation
-from ..assets import relation_graph
+from ragspine_assets.defs.assets import relation_graph
+from ragspine_assets.graph.audit import audit_evidence, audit_graph_isolation
+
 from .verdicts import store_check
 
 GRAPH_CHECKS = (

@@ -1,7 +1,14 @@
 """Checks on `chunks` and `chunk_store`."""
 
-from ...store.audit import audit_chunk_labels, audit_chunk_text, audit_schema, audit_versions, audit_windows
-from ..assets import chunk_store, chunks
+from ragspine_assets.defs.assets import chunk_store, chunks
+from ragspine_assets.store.audit import (
+    audit_chunk_labels,
+    audit_chunk_text,
+    audit_schema,
+    audit_versions,
+    audit_windows,
+)
+
 from .verdicts import store_check
 
 CHUNK_CHECKS = (

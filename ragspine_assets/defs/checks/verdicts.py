@@ -2,13 +2,20 @@
 
 from collections.abc import Callable
 
-from dagster import AssetCheckResult, AssetCheckSeverity, AssetChecksDefinition, AssetsDefinition, MetadataValue, asset_check
+from dagster import (
+    AssetCheckResult,
+    AssetChecksDefinition,
+    AssetCheckSeverity,
+    AssetsDefinition,
+    MetadataValue,
+    asset_check,
+)
 
-from ...store.audit import AuditResult
-from ...store import ChunkStore
-from ..boundary import step_boundary
-from ..resources import StoreResource
-from ..tables import bullets
+from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.resources import StoreResource
+from ragspine_assets.defs.tables import lines
+from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.audit import MAX_EXAMPLES, AuditResult
 
 
 def verdict(result: AuditResult) -> AssetCheckResult:
@@ -19,10 +26,10 @@ def verdict(result: AuditResult) -> AssetCheckResult:
     metadata: dict[str, str | int | MetadataValue] = {"checked": result.checked, "violations": result.violations}
     metadata |= result.counts
     if result.examples:
-        metadata["first violations"] = MetadataValue.md(bullets(result.examples, ""))
+        metadata["first violations"] = lines(result.examples, "where")
     if result.warnings:
         metadata["warnings"] = len(result.warnings)
-        metadata["to look at"] = MetadataValue.md(bullets(result.warnings, "", limit=10))
+        metadata["to look at"] = lines(result.warnings[:MAX_EXAMPLES], "what")
     description = result.message
     if result.passed and result.warnings:
         description += f" {len(result.warnings)} things to look at."
