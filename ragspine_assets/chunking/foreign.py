@@ -85,14 +85,14 @@ class _Reader:
     def add(self, position: int, chunk: object) -> None:
         """Read one chunk, the ``position``-th from 0."""
         text = self._text(position, chunk, "text")
-        if not text:
+        if text in ("", "\n"):
             raise self._refusal(position, "is empty")
         if len(text) > self._max_chars:
             raise self._refusal(position, f"has {len(text)} code points, more than max_chars ({self._max_chars})")
         start, end = self._span(position, chunk, text)
         self._covered = max(self._covered, end)
         first = bisect_right(self._document.ends, start) + 1
-        last = max(first, bisect_left(self._document.starts, end))
+        last = bisect_left(self._document.starts, end)
         cuts = self.cuts
         cuts.starts.append(start)
         cuts.ends.append(end)
@@ -151,10 +151,14 @@ class _Reader:
             window_start, window_end = self._window_span(position, window, start, end)
             self._last_window = (window, window_start, window_end)
         number = self._windows.setdefault((window_start, window_end), len(self._windows))
-        if number == len(self.cuts.window_spans):
+        cuts = self.cuts
+        if number == len(cuts.window_starts):
             first = bisect_right(self._document.ends, window_start) + 1
             last = max(first, bisect_left(self._document.starts, window_end))
-            self.cuts.window_spans.append((window_start, window_end, first, last))
+            cuts.window_starts.append(window_start)
+            cuts.window_ends.append(window_end)
+            cuts.window_para_starts.append(first)
+            cuts.window_para_ends.append(last)
         return number
 
     def _window_span(self, position: int, window: str, start: int, end: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import ClassVar
 from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.chunking.default import gather_paragraphs
-from ragspine_assets.chunking.markdown import line_is_in, markdown_headings, opaque_lines
+from ragspine_assets.chunking.markdown import headings_and_opaque_lines, line_is_in, markdown_headings
 from ragspine_assets.documents.normalise import CanonicalText
 
 # The patterns are tried at the start of each paragraph of the canonical text.
@@ -51,8 +51,8 @@ class LayoutAwareChunker(CutChunker):
 
     marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ATX}|{_CHAPTER}|{_NUMBERED}|{_SHORT_LINE}")
     """What a heading looks like in plain text."""
-    marks_in_markdown: ClassVar[bool] = False
-    """Whether Markdown text is searched for `marks` too, outside of code."""
+    marks_in_markdown: ClassVar[re.Pattern[str] | None] = None
+    """What starts a section in Markdown text too, outside of code, comments and HTML."""
     markdown_headings: ClassVar[bool] = True
     """Whether a CommonMark heading starts a section."""
 
@@ -86,30 +86,27 @@ class LayoutAwareChunker(CutChunker):
     def _headings(self, source: SourceText, meta: DocumentMeta) -> list[int]:
         document = source.canonical
         if meta.markup != "markdown":
-            return self._marked(document)
-        found: set[int] = set()
+            return _marked(document, self.marks)
+        marked = _marked(document, self.marks_in_markdown) if self.marks_in_markdown else []
+        if marked:
+            lines, opaque = headings_and_opaque_lines(source.normalised)
+            marked = [i for i in marked if not line_is_in(opaque, document.lines[i])]
+        else:
+            lines = markdown_headings(source.normalised) if self.markdown_headings else []
+        found = set(marked)
         if self.markdown_headings:
             # A heading may begin on a line that is blank here but not in Markdown: one of zero-width characters.
-            found.update(bisect_left(document.lines, line) for line in markdown_headings(source.normalised))
+            found.update(bisect_left(document.lines, line) for line in lines)
             found.discard(len(document.lines))
-        if self.marks_in_markdown:
-            marked = self._marked(document)
-            opaque = opaque_lines(source.normalised) if marked else []
-            found.update(i for i in marked if not line_is_in(opaque, document.lines[i]))
         return sorted(found)
-
-    def _marked(self, document: CanonicalText) -> list[int]:
-        match = self.marks.match
-        text = document.text
-        return [i for i, start in enumerate(document.starts) if match(text, start)]
 
 
 @dataclass(frozen=True, slots=True)
 class LawsChunker(LayoutAwareChunker):
     """Sections are articles and clauses, and the chapters and headings above them (SPEC 2.5)."""
 
+    marks_in_markdown: ClassVar[re.Pattern[str] | None] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CLAUSE})")
     marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CLAUSE})|{_ATX}")
-    marks_in_markdown: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,7 @@ class QaChunker(LayoutAwareChunker):
     """Sections are questions, each with its answer (SPEC 2.5)."""
 
     marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_QUESTION})")
-    marks_in_markdown: ClassVar[bool] = True
+    marks_in_markdown: ClassVar[re.Pattern[str] | None] = marks
     markdown_headings: ClassVar[bool] = False
 
 
@@ -126,8 +123,14 @@ class BookChunker(LayoutAwareChunker):
     """Sections are chapters: only chapter marks start one (SPEC 2.5)."""
 
     marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CHAPTER_IN_WORDS})")
-    marks_in_markdown: ClassVar[bool] = True
+    marks_in_markdown: ClassVar[re.Pattern[str] | None] = marks
     markdown_headings: ClassVar[bool] = False
+
+
+def _marked(document: CanonicalText, marks: re.Pattern[str]) -> list[int]:
+    match = marks.match
+    text = document.text
+    return [i for i, start in enumerate(document.starts) if match(text, start)]
 
 
 def _heading(document: CanonicalText, paragraph: int) -> str:

@@ -14,6 +14,8 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from ragspine_assets.chunking.cuts import collector_paused
+
 # An ordinary line begins at the margin with what starts no block but a paragraph or a list item with a word in it,
 # and has no ">", which might end a block of HTML.
 _MARKER = r"(?:[-*+]|[0-9]{1,9}[.)]) {1,4}"
@@ -37,23 +39,34 @@ def markdown_headings(text: str) -> list[int]:
     """
     reduced, kept_at, original_at = _reduced(text if text.endswith("\n") else text + "\n")
     headings: list[int] = []
-    for token in _blocks(reduced):
-        if token.type == "heading_open" and token.level == 0 and token.map is not None:
-            line = token.map[0]
-            stretch = bisect_right(kept_at, line) - 1
-            headings.append(original_at[stretch] + line - kept_at[stretch])
+    for line in _headings(_blocks(reduced)):
+        stretch = bisect_right(kept_at, line) - 1
+        headings.append(original_at[stretch] + line - kept_at[stretch])
     return headings
 
 
-def opaque_lines(text: str) -> list[tuple[int, int]]:
-    """Return the line ranges (from 0, end excluded) that are code, comments or HTML, in order.
+def headings_and_opaque_lines(text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    """Return the headings of a text and its line ranges (end excluded) that are code, comments or HTML.
+
+    Lines are counted from 0; both are in order.
 
     Args:
         text: normalised text, not stripped.
     """
     if _MAY_BE_OPAQUE.search(text) is None:
-        return []
-    return [(token.map[0], token.map[1]) for token in _blocks(text) if token.type in _OPAQUE and token.map is not None]
+        return markdown_headings(text), []
+    # Where code begins and ends can be told from the whole text only.
+    tokens = _blocks(text)
+    return _headings(tokens), [_lines(token) for token in tokens if token.type in _OPAQUE]
+
+
+def _headings(tokens: list[Token]) -> list[int]:
+    return [_lines(token)[0] for token in tokens if token.type == "heading_open" and token.level == 0]
+
+
+def _lines(token: Token) -> tuple[int, int]:
+    first, behind = token.map or (0, 0)
+    return first, behind
 
 
 @cache
@@ -65,7 +78,8 @@ def _blocks(text: str) -> list[Token]:
     # Blocks only: what is inside a paragraph plays no part, and is where Markdown can become slow.
     parser = _parser()
     tokens: list[Token] = []
-    parser.block.parse(text, parser, {}, tokens)
+    with collector_paused():
+        parser.block.parse(text, parser, {}, tokens)
     return tokens
 
 

@@ -75,9 +75,12 @@ class ParentChildChunker(LayoutAwareChunker):
 
 def _close_parent(cuts: Cuts, start: int, end: int, heading: str) -> None:
     """Make the chunks added since the last parent the children of one that spans ``start`` to ``end``."""
-    number = len(cuts.window_spans)
+    number = len(cuts.window_starts)
     children = len(cuts.starts) - len(cuts.windows)
-    cuts.window_spans.append((start, end, cuts.para_starts[-children], cuts.para_ends[-1]))
+    cuts.window_starts.append(start)
+    cuts.window_ends.append(end)
+    cuts.window_para_starts.append(cuts.para_starts[-children])
+    cuts.window_para_ends.append(cuts.para_ends[-1])
     cuts.windows.extend([number] * children)
     cuts.sections.extend([number] * children)
     cuts.headings.extend([heading] * children)

@@ -52,12 +52,19 @@ class SentenceWindowChunker(CutChunker):
         del meta, overlap_chars
         document = source.canonical
         starts, ends, paragraphs = _sentences(document, max_chars)
-        size, last = self.window_size, len(starts) - 1
-        spans = [
-            (starts[first], ends[behind], paragraphs[first], paragraphs[behind])
-            for first, behind in ((max(0, i - size), min(last, i + size)) for i in range(len(starts)))
-        ]
-        return Cuts(starts, ends, paragraphs, paragraphs, windows=list(range(len(starts))), window_spans=spans)
+        count = len(starts)
+        size = min(self.window_size, count)
+        return Cuts(
+            starts,
+            ends,
+            paragraphs,
+            paragraphs,
+            windows=list(range(count)),
+            window_starts=starts[:1] * size + starts[: count - size],
+            window_ends=ends[size:] + ends[-1:] * size,
+            window_para_starts=paragraphs[:1] * size + paragraphs[: count - size],
+            window_para_ends=paragraphs[size:] + paragraphs[-1:] * size,
+        )
 
 
 def _sentences(document: CanonicalText, max_chars: int) -> tuple[list[int], list[int], list[int]]:

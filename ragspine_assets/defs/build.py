@@ -8,7 +8,7 @@ from ragspine_assets.config import ServiceConfig
 
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS
-from .jobs import ALL_JOBS
+from .jobs import make_jobs
 from .resources import (
     ChunkerResource,
     FactsResource,
@@ -52,7 +52,7 @@ def build_defs(
     return Definitions(
         assets=ALL_ASSETS,
         asset_checks=ALL_CHECKS,
-        jobs=ALL_JOBS,
+        jobs=make_jobs(config, resource_overrides or {}),
         resources={**resources, **(resource_overrides or {})},
         executor=in_process_executor,
     )

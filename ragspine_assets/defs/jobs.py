@@ -4,14 +4,43 @@
 Steps run in one process: the store has one lock, and starting a process per step costs more than the work.
 """
 
-from dagster import AssetSelection, define_asset_job, in_process_executor
+from collections.abc import Mapping
 
-refresh = define_asset_job(
-    "refresh",
-    selection=AssetSelection.all(),
-    executor_def=in_process_executor,
-    description="Bring everything up to date with the source folder, profile and facts, and prove the promises.",
-)
+from dagster import AssetSelection, define_asset_job, in_process_executor
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from ragspine_assets.config import ServiceConfig
+
+SELECTING = ("chunker", "relation_extractor")
+"""Resources whose selection travels with every launched run."""
+
+
+def selection_tags(config: ServiceConfig) -> dict[str, str]:
+    """Return the tags that say what a run was launched with."""
+    return {"ragspine/chunker": config.chunker, "ragspine/relation_extractor": config.relation_extractor}
+
+
+def selection_config(config: ServiceConfig, given: Mapping[str, object]) -> dict[str, object]:
+    """Return the run config that selects chunker and extractor; what was given as a resource keeps its own."""
+    chosen: dict[str, dict[str, object]] = {
+        "chunker": {"spec": config.chunker, "max_chars": config.max_chars, "overlap_chars": config.overlap_chars},
+        "relation_extractor": {"spec": config.relation_extractor},
+    }
+    return {"resources": {name: {"config": chosen[name]} for name in SELECTING if name not in given}}
+
+
+def make_jobs(config: ServiceConfig, given: Mapping[str, object]) -> tuple[UnresolvedAssetJobDefinition, ...]:
+    """Return the jobs; a run of `refresh` carries its selection in tags and run config, whoever launches it."""
+    refresh = define_asset_job(
+        "refresh",
+        selection=AssetSelection.all(),
+        executor_def=in_process_executor,
+        tags=selection_tags(config),
+        config=selection_config(config, given),
+        description="Bring everything up to date with the source folder, profile and facts, and prove the promises.",
+    )
+    return refresh, checks
+
 
 checks = define_asset_job(
     "checks",
@@ -19,5 +48,3 @@ checks = define_asset_job(
     executor_def=in_process_executor,
     description="Prove every promise on what is stored, changing nothing. Fails when one is broken: this is for CI.",
 )
-
-ALL_JOBS = (refresh, checks)

@@ -16,6 +16,7 @@ from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
 from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
+from .jobs import selection_config, selection_tags
 from .runs import PID_TAG, close_dead_runs
 
 _LOGGERS = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
@@ -40,11 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         result = job_def.execute_in_process(
             instance=instance,
-            run_config=_LOGGERS,
-            tags={PID_TAG: str(os.getpid()), "ragspine/chunker": config.chunker,
-                  "ragspine/relation_extractor": config.relation_extractor},
+            run_config={**_LOGGERS, **(selection_config(config, {}) if job == "refresh" else {})},
+            tags={PID_TAG: str(os.getpid()), **selection_tags(config)},
             raise_on_error=False,
-        )  # fmt: skip
+        )
         _report(result, config, job)
         return 0 if result.success else 1
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import unescape
@@ -168,12 +168,16 @@ def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits | None = No
 
 # --- text formats ------------------------------------------------------------------------------------------------
 
-# The rest of a tag; a quote that is not closed soon is a mistake and must not swallow the page.
-_TAG = r"""(?:[^>"']|"[^"]{0,4000}+"|'[^']{0,4000}+'|["'])*+>"""
+# The rest of a tag. A quote that is not closed soon is a mistake and must not swallow the page; that no pattern here
+# reaches over the next tag of its kind keeps them linear.
+_TAG = r"""(?:[^<>"']|"[^"]{0,4000}+"|'[^']{0,4000}+'|["'])*+>"""
+_TITLE = re.compile(
+    rf"<title\b{_TAG}((?:[^<]|<(?!/?(?:title|head|body|meta|link|script|style)\b)){{0,2000}}+)(?:</title\s*>)?",
+    re.IGNORECASE,
+)
+_HEAD_TAGS = re.compile(rf"<(?:meta|link|base)\b{_TAG}", re.IGNORECASE)
 # Scripts are dropped by the parser too, but not those a page breaks off in.
-_SCRIPT = re.compile(rf"<(script|style)\b{_TAG}.*?(?:</\1\s*>|\Z)", re.I | re.S)
-_TITLE = re.compile(rf"<title\b{_TAG}(.*?)(?:</title\s*>|(?=<(?:/?head|body|meta|link|script|style)\b))", re.I | re.S)
-_HEAD_TAGS = re.compile(rf"<(?:meta|link|base)\b{_TAG}", re.I)
+_SCRIPT = re.compile(rf"<(script|style)\b{_TAG}.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
 _EMBEDDED = re.compile(r"!\[([^\]\n]*)\]\(data:[^)\s]*\)")
 
 
@@ -209,14 +213,14 @@ def _one_line(text: str) -> str:
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ZIP = b"PK\x03\x04"
 _PACKED = frozenset({".docx", ".pptx", ".xlsx", ".epub"})
-_NEEDS_PASSWORD = "it needs a password: store a copy without one"
+_ENCRYPTED = "it needs a password: store a copy without one"
 
 
 def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) -> None:
     if suffix in _PACKED:
         if data.startswith(_OLE):
             if "EncryptedPackage".encode("utf-16-le") in data:
-                raise ExtractionError(_NEEDS_PASSWORD)
+                raise ExtractionError(_ENCRYPTED)
             raise ExtractionError(f"it is an Office file of the old kind, not {suffix}: save it as {suffix}")
         if not data.startswith((_ZIP, b"PK\x05\x06")):
             raise ExtractionError(f"it is no {suffix} file, whatever its name says")
@@ -234,14 +238,18 @@ def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) ->
 
 
 def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
-    repair = _REPAIRS.get(suffix)
-    # A mark made of the file's own bytes cannot stand in its text.
-    mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page" if suffix == ".pptx" else ""
-    result = _parse(repair(data) if repair else data, _MIME[suffix], limits, mark=mark)
+    mark, notes = "", ()
+    if suffix == ".docx":
+        data = repair_word(data)
+    elif suffix == ".pptx":
+        # A mark made of the file's own bytes cannot stand in its text.
+        mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page"
+        data, notes = repair_slides(data)
+    result = _parse(data, _MIME[suffix], limits, mark=mark)
     text = normalise_text(result.content)
     pages, starts = 0, ()
     if suffix == ".pptx":
-        text, starts = cut_at_marks(text, mark)
+        text, starts = cut_at_marks(text, mark, [_as_markdown(lines) for lines in notes])
         pages = len(starts)
     elif suffix == ".pdf":
         pages = int((result.metadata.get("pages") or {}).get("total_count") or 0)
@@ -252,7 +260,17 @@ def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits
     return Extracted(text, "markdown", parser, _one_line(str(title or "")), pages=pages, page_starts=starts)
 
 
-_REPAIRS: dict[str, Callable[[bytes], bytes]] = {".docx": repair_word, ".pptx": repair_slides}
+_MEANING = re.compile(r"[\\`*#<>\[\]!~|]|^[-+=]|^\d+(?=[.)])", re.MULTILINE)
+
+
+def _as_markdown(lines: Sequence[str]) -> str:
+    """Paragraphs of plain lines, in which no character means anything to Markdown."""
+    escaped = (_MEANING.sub(lambda found: _escape(found.group()), normalise_text(line)) for line in lines)
+    return "\n\n".join(escaped)
+
+
+def _escape(mark: str) -> str:
+    return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
 
 
 def _with_attachments(text: str, result: ExtractionResult) -> str:
@@ -267,7 +285,7 @@ def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") 
 
     config = kreuzberg.ExtractionConfig(
         use_cache=False,
-        disable_ocr=True,
+        disable_ocr=True,  # pyright: ignore[reportCallIssue]  # the stubs of 4.10 lack it
         output_format="markdown",
         enable_quality_processing=False,
         include_document_structure=mime == "application/pdf",
@@ -286,7 +304,7 @@ def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") 
         # What it says may quote the document: it is looked at, never shown.
         words = f"{type(problem).__name__} {problem}".lower()
     if "password" in words or "encrypted" in words:
-        raise ExtractionError(_NEEDS_PASSWORD)
+        raise ExtractionError(_ENCRYPTED)
     if "timeout" in words or "timed out" in words:
         raise TimeLimitError(f"its parser did not end within the time limit of {limits.time_limit_s:g} s", retry=True)
     raise ExtractionError("it is damaged, or not what its name says: its parser cannot read it")

@@ -104,6 +104,13 @@ def split_front_matter(text: str) -> FrontMatter:
     return FrontMatter(block=block, values=MappingProxyType(values), body=text[end:], line_offset=lines)
 
 
+def stored_front_matter(block: str, problem: str) -> FrontMatter:
+    """Return the front matter again from what was kept of it: its block, and why it cannot be parsed."""
+    if problem or not block:
+        return FrontMatter(problem=problem)
+    return split_front_matter(f"---\n{block}---\n")
+
+
 def _names_sensitivity(block: str) -> bool:
     return any(":" in line and _key(line.split(":", 1)[0]) == "sensitivity" for line in _folded_lines(block))
 

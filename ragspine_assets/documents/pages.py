@@ -18,22 +18,24 @@ _ANCHOR = 48
 _NEAR, _FAR = 400, 20_000
 
 
-def cut_at_marks(text: str, mark: str) -> tuple[str, tuple[int, ...]]:
+def cut_at_marks(text: str, mark: str, additions: Sequence[str] = ()) -> tuple[str, tuple[int, ...]]:
     """Take page marks out of a text; return it and its ``page_starts``.
 
     Args:
         text: normalised text in which each page begins with ``mark``, its number and a full stop.
         mark: letters that no text of the document holds.
+        additions: for each page from the first, text to add at its end.
     """
     pieces = re.split(rf"\s*{re.escape(mark)}(\d+)\.\s*", text)
-    kept = [pieces[0].rstrip()] if pieces[0].strip() else []
+    kept = [pieces[0].strip("\n")] if pieces[0].strip() else []
     starts: list[int] = []
     count = sum(len(paragraphs(piece)) for piece in kept)
-    for piece in pieces[2::2]:
+    for page, piece in enumerate(pieces[2::2]):
         starts.append(count + 1)
-        if piece.strip():
-            kept.append(piece.rstrip())
-            count += len(paragraphs(piece))
+        for part in (piece, *additions[page : page + 1]):
+            if part.strip():
+                kept.append(part.strip("\n"))
+                count += len(paragraphs(part))
     return "\n\n".join(kept) + "\n" if kept else "", tuple(starts)
 
 

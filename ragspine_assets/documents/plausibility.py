@@ -90,7 +90,9 @@ _HANGUL = (
 # Marks that writing of any kind has outside ASCII; a few of them only some languages use.
 _MARKS = "“”‘’–—…«»°§€£©®™·•¿¡›‹„¸ªº№×±½¼¾²³†‡¶\xa0、。，：；！？「」『』（）《》〈〉【】〔〕・ー々〜～％％　―‥"
 _EASTERN_MARKS = "─│┌┐└┘├┤┬┴┼━┃■□●○◎△▲▽▼◇◆☆★※→←↑↓①②③④⑤⑥⑦⑧⑨⑩"
-_WIDE_FORMS = "０１２３４５６７８９" + "".join(map(chr, range(0xFF21, 0xFF3B))) + "".join(map(chr, range(0xFF41, 0xFF5B)))
+_WIDE_FORMS = (
+    "０１２３４５６７８９" + "".join(map(chr, range(0xFF21, 0xFF3B))) + "".join(map(chr, range(0xFF41, 0xFF5B)))
+)
 
 _HIRAGANA = "".join(map(chr, range(0x3041, 0x3097)))
 _KATAKANA = "".join(map(chr, range(0x30A1, 0x30FB)))
@@ -191,7 +193,8 @@ def plausibility(text: str) -> float:
     best = max(
         sum(count * writing.letters.get(char, _FOREIGN) for char, count in outside.items()) / total
         + (
-            weight * (sum(count * writing.ascii_letters[char] for char, count in ascii_counts.items()) / ascii_total + 2.8)
+            weight
+            * (sum(count * writing.ascii_letters[char] for char, count in ascii_counts.items()) / ascii_total + 2.8)
             if ascii_total and writing.ascii_letters
             else 0.0
         )

@@ -60,14 +60,15 @@ _MAIN = "import sys; from ragspine_assets.documents.worker import main; main(sys
 
 
 def batch_files(
-    files: Iterable[SourceFile], *, max_files: int = 64, max_bytes: int = 8 * 2**20
+    files: Iterable[SourceFile], *, max_files: int = 64, max_bytes: int = 2**20
 ) -> Iterator[list[SourceFile]]:
     """Group files, in their order, into batches for ``ExtractionPool.run``.
 
     Args:
         files: consumed lazily.
         max_files: files of one batch at most.
-        max_bytes: bytes of one batch at most; a larger file is a batch of its own.
+        max_bytes: bytes of one batch at most; a larger file is a batch of its own. Small batches share the work
+            evenly: a megabyte of PDF takes a worker a second or more.
     """
     batch: list[SourceFile] = []
     size = 0
@@ -94,7 +95,8 @@ class _Worker:
             # A Ctrl-C at the terminal is meant for the parent, which decides what becomes of its workers.
             start_new_session=True,
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._requests = self._process.stdin
         self._answers = self._process.stdout
         os.set_blocking(self._answers.fileno(), False)
@@ -360,6 +362,10 @@ class ExtractionPool:
                         answered.update(range(len(answered), len(answered) + rows.num_rows))
                         in_hand = None
                         self._answer(rows)
+                        if header["leaving"]:
+                            self._retire(worker)
+                            worker = None
+                            break
             except (_WorkerDied, _WorkerSilent) as problem:
                 self._retire(worker)
                 worker = None

@@ -22,11 +22,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import BinaryIO, Protocol, cast
+from typing import IO, cast
 
 import pyarrow as pa
 
-from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError
+from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError, parser_for
 from .frontmatter import split_front_matter
 from .normalise import paragraphs
 from .source import SourceFile, UnsafeFileError, open_inside
@@ -68,9 +68,9 @@ Row = dict[str, object]
 _FRONT_MATTER_SUFFIXES = frozenset({".md", ".markdown"})
 
 
-def failed_row(file: SourceFile, reason: str, *, retry: bool, data: bytes | None = None, parser: str = "") -> Row:
-    """The row of a file that could not be read; ``reason`` holds no text of the document."""
-    return _row(file, data, status="failed", reason=reason, retry=retry, parser=parser)
+def failed_row(file: SourceFile, reason: str, *, retry: bool, data: bytes | None = None) -> Row:
+    """Return the row of a file that could not be read; ``reason`` must hold no text of the document."""
+    return _row(file, data, reason=reason, retry=retry)
 
 
 def _row(file: SourceFile, data: bytes | None, **values: object) -> Row:
@@ -83,7 +83,7 @@ def _row(file: SourceFile, data: bytes | None, **values: object) -> Row:
         "reason": "",
         "retry": False,
         "markup": "plain",
-        "parser": "",
+        "parser": _parser_of(file),
         "encoding": "",
         "encoding_found_by": "",
         "pages": 0,
@@ -100,27 +100,38 @@ def _row(file: SourceFile, data: bytes | None, **values: object) -> Row:
     return row
 
 
-def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: Parser) -> Row:
-    """The row of one file; whatever happens to it stays in its row."""
+def _parser_of(file: SourceFile) -> str:
+    try:
+        return parser_for(file.suffix)
+    except KeyError:
+        return ""
+
+
+def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: Parser) -> tuple[Row, bool]:
+    """The row of one file, whatever happens to it, and whether this process should read no other file after it.
+
+    A parser that gave up at its time limit leaves threads behind that go on, one that ran out of memory a heap that is
+    full.
+    """
     data: bytes | None = None
     try:
         data = open_inside(root, file, max_bytes=limits.max_bytes)
-        return _ingested_row(file, data, parse(data, file.suffix, limits))
+        return _read_row(file, data, parse(data, file.suffix, limits)), False
     except ExtractionError as problem:
-        return failed_row(file, problem.reason, retry=problem.retry, data=data)
+        return failed_row(file, problem.reason, retry=problem.retry, data=data), isinstance(problem, TimeLimitError)
     except UnsafeFileError as problem:
-        return failed_row(file, str(problem), retry=True)
+        return failed_row(file, str(problem), retry=True), False
     except MemoryError:
-        reason = f"it needs more than {limits.memory_bytes / 2**20:,.0f} MiB of memory"
-        return failed_row(file, reason, retry=True, data=data)
+        reason = f"it needs more than the {limits.memory_bytes / 2**20:,.0f} MiB of memory it may use"
+        return failed_row(file, reason, retry=True, data=data), True
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
         # Panics of native parsers are no Exception. What any of them says may quote the document.
-        return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=False, data=data)
+        return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=False, data=data), False
 
 
-def _ingested_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
+def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
     text, block, problem = extracted.text, "", ""
     if file.suffix in _FRONT_MATTER_SUFFIXES:
         front_matter = split_front_matter(text)
@@ -149,13 +160,13 @@ def _ingested_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
 
 
 def load_parser(name: str) -> Parser:
-    """The function that ``module:function`` names."""
+    """Return the function that ``module:function`` names."""
     module, _, function = name.partition(":")
     return getattr(importlib.import_module(module), function)
 
 
 def rows_to_batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    """The record batch of these rows."""
+    """Return the record batch of these rows, with ``EXTRACTED_SCHEMA``."""
     return pa.RecordBatch.from_pylist(list(rows), schema=EXTRACTED_SCHEMA)
 
 
@@ -163,11 +174,24 @@ def extract_batch(
     root: str | os.PathLike[str],
     files: Sequence[SourceFile],
     limits: ExtractionLimits | None = None,
+    *,
     parser: str = DEFAULT_PARSER,
 ) -> pa.RecordBatch:
+    """Read files and say what they hold, one row each, in their order (SPEC 1.3, 1.4, 6.5).
+
+    A pure function of the files' bytes: each is read once, and its text and hash come from the same bytes. What goes
+    wrong with a file stays in its row. Only memory and time of a parser are not bounded here; that takes a process of
+    its own (``ExtractionPool``).
+
+    Args:
+        root: the source root.
+        files: files of that root.
+        limits: what one file may cost.
+        parser: the function that reads one file's bytes, as ``module:function``.
+    """
     limits = limits or ExtractionLimits()
     parse = load_parser(parser)
-    return rows_to_batch([_extract_one(os.fspath(root), file, limits, parse) for file in files])
+    return rows_to_batch([_extract_one(os.fspath(root), file, limits, parse)[0] for file in files])
 
 
 # --- frames ------------------------------------------------------------------------------------------------------
@@ -175,7 +199,7 @@ def extract_batch(
 _SIZES = struct.Struct(">IQ")
 
 
-def write_frame(stream: BinaryIO, header: Mapping[str, object], payload: bytes | memoryview = b"") -> None:
+def write_frame(stream: IO[bytes], header: Mapping[str, object], payload: bytes | memoryview = b"") -> None:
     """Write one frame: the sizes of header and payload, the header as JSON, the payload."""
     encoded = json.dumps(header).encode("ascii")
     stream.write(_SIZES.pack(len(encoded), len(payload)) + encoded)
@@ -189,14 +213,14 @@ def read_frame(exactly: Callable[[int], bytes]) -> tuple[dict[str, object], byte
     return json.loads(exactly(header_size)), exactly(payload_size)
 
 
-def write_job(stream: BinaryIO, root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
+def write_job(stream: IO[bytes], root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
     """Ask a worker to read these files."""
     references = [[file.doc_id, file.path, file.size, file.suffix] for file in files]
     write_frame(stream, {"root": root, "files": references, "limits": asdict(limits)})
 
 
 def batch_from_bytes(payload: bytes) -> pa.RecordBatch:
-    """The record batch a worker sent."""
+    """Return the record batch a worker sent."""
     with pa.ipc.open_stream(payload) as reader:
         return reader.read_next_batch()
 
@@ -239,8 +263,9 @@ def main(arguments: Sequence[str]) -> None:
     jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
     write_frame(answers, {"event": "ready"})
-    while True:
-        _serve(jobs.get(), parse, answers)
+    while _serve(jobs.get(), parse, answers):
+        pass
+    os._exit(0)
 
 
 def _die_with_parent(parent: int) -> None:
@@ -262,7 +287,7 @@ def _limit_memory(memory_bytes: int) -> None:
             resource.setrlimit(limit, (lowered, hard))
 
 
-def _listen(requests: BinaryIO, jobs: queue.SimpleQueue[dict[str, object]]) -> None:
+def _listen(requests: IO[bytes], jobs: queue.SimpleQueue[dict[str, object]]) -> None:
     def exactly(size: int) -> bytes:
         data = requests.read(size)
         if len(data) < size:
@@ -277,21 +302,24 @@ def _listen(requests: BinaryIO, jobs: queue.SimpleQueue[dict[str, object]]) -> N
         os._exit(0)
 
 
-def _serve(job: Mapping[str, object], parse: Parser, answers: BinaryIO) -> None:
+def _serve(job: Mapping[str, object], parse: Parser, answers: IO[bytes]) -> bool:
+    """Read the files of one job; tell whether this process can go on."""
     root, references, limits = cast("tuple[str, list[tuple[str, str, int, str]], dict[str, int]]", tuple(job.values()))
     bounds = ExtractionLimits(**limits)
     rows: list[Row] = []
     characters, flushed = 0, time.monotonic()
     for index, reference in enumerate(references):
         write_frame(answers, {"event": "begin", "index": index})
-        row = _extract_one(root, SourceFile(*reference), bounds, parse)
+        row, spent = _extract_one(root, SourceFile(*reference), bounds, parse)
         rows.append(row)
         characters += len(str(row["text"]))
-        if characters > _FLUSH_CHARACTERS or time.monotonic() - flushed > _FLUSH_SECONDS:
-            write_frame(answers, {"event": "rows"}, _batch_to_bytes(rows_to_batch(rows)))
+        due = characters > _FLUSH_CHARACTERS or time.monotonic() - flushed > _FLUSH_SECONDS
+        if due or spent or index == len(references) - 1:
+            write_frame(answers, {"event": "rows", "leaving": spent}, _batch_to_bytes(rows_to_batch(rows)))
             rows, characters, flushed = [], 0, time.monotonic()
-    if rows:
-        write_frame(answers, {"event": "rows"}, _batch_to_bytes(rows_to_batch(rows)))
+        if spent:
+            return False
+    return True
 
 
 if __name__ == "__main__":

@@ -6,13 +6,13 @@ Every temporary table is called `gx_...`; none outlives the call that made it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import duckdb
 import pyarrow as pa
 
 from ragspine_assets.policy import Sensitivity, read_label
-from ragspine_assets.store.database import transaction
+from ragspine_assets.store.database import registered, transaction
 
 __all__ = [
     "existing_tables",
@@ -25,21 +25,6 @@ __all__ = [
 ]
 
 RESTRICTED_RANK = Sensitivity.RESTRICTED.rank
-
-
-@contextmanager
-def registered(con: duckdb.DuckDBPyConnection, **tables: pa.Table) -> Iterator[None]:
-    """Let statements name Arrow tables, for as long as the block runs."""
-    with ExitStack() as stack:
-        for name, table in tables.items():
-            con.register(name, table)
-            stack.callback(_unregister, con, name)
-        yield
-
-
-def _unregister(con: duckdb.DuckDBPyConnection, name: str) -> None:
-    with suppress(duckdb.Error):
-        con.unregister(name)
 
 
 @contextmanager

@@ -1,15 +1,21 @@
-"""The lexical index that serves queries: BM25 scores, precomputed by bm25s and memory-mapped (SPEC 4.3, 6.6).
+"""The lexical index that serves queries: BM25 scores, computed ahead, scored by bm25s and memory-mapped (SPEC 4.3, 6.6).
 
 It knows tokens and positions, not chunks: whoever builds it decides which documents exist, and in which order they
-tie.
+tie. The scores are computed here and not by bm25s, from counts that can be kept: the terms of a text that did not change
+need not be found again, and an index that was made from an earlier one is the same, byte for byte, as one made anew.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import overload
 
 import bm25s
 import numpy as np
@@ -24,8 +30,14 @@ Mask = NDArray[np.bool_]
 """Which documents may be found, in the order of the index."""
 
 _MANIFEST = "lexical.json"
-_FORMAT = 1
+_FORMAT = 2
 _DIGITS = re.compile("([0-9]+)")
+_BATCH = 4096
+_ARRAYS = ("data", "indices", "indptr")
+
+Numbers = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+Counts = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -36,49 +48,206 @@ def natural_key(name: str) -> tuple[tuple[int, str], ...]:
     return (*runs, (0, name))
 
 
+class Texts(Sequence[str]):
+    """Strings that stay where they are, end to end in one buffer, and are made only when asked for.
+
+    Args:
+        data: the UTF-8 bytes of all of them.
+        offsets: where each begins; one more than there are strings.
+    """
+
+    __slots__ = ("_data", "_offsets")
+
+    def __init__(self, data: memoryview, offsets: NDArray[np.integer]) -> None:
+        self._data = data
+        self._offsets = offsets
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Texts:
+        """Return the strings in a buffer of their own."""
+        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(string) for string in encoded], out=offsets[1:])
+        return cls(memoryview(b"".join(encoded)), offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(len(self)))]
+        if not 0 <= position < len(self):
+            raise IndexError(position)
+        return str(self._data[self._offsets[position] : self._offsets[position + 1]], "utf-8", "surrogatepass")
+
+    @property
+    def data(self) -> memoryview:
+        """The UTF-8 bytes of all of them."""
+        return self._data
+
+    @property
+    def offsets(self) -> NDArray[np.integer]:
+        """Where each begins; one more than there are strings."""
+        return self._offsets
+
+
+@dataclass(frozen=True, slots=True)
+class TermCounts:
+    """How often each term stands in each document: all that BM25 needs to know of texts.
+
+    Attributes:
+        terms: every term that occurs, in order of code points.
+        starts: where each document's entries begin; one more than there are documents.
+        numbers: the entries' terms, by position in ``terms``, ascending within a document.
+        counts: how often each entry's term is there.
+    """
+
+    terms: Sequence[str]
+    starts: Offsets
+    numbers: Numbers
+    counts: Counts
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def of(cls, documents: Iterable[Sequence[str]]) -> TermCounts:
+        """Count the tokens of documents, which may come from a stream."""
+        vocabulary: dict[str, int] = {}
+        number = vocabulary.setdefault
+        remaining = iter(documents)
+        keys, counts, sizes = [], [], []
+        while batch := list(islice(remaining, _BATCH)):
+            ids = np.fromiter(
+                (number(token, len(vocabulary)) for tokens in batch for token in tokens),
+                np.int64,
+                sum(map(len, batch)),
+            )
+            documents_of = np.repeat(np.arange(len(batch), dtype=np.int64), [len(tokens) for tokens in batch])
+            key, count = np.unique(documents_of << 32 | ids, return_counts=True)
+            sizes.append(np.bincount(key >> 32, minlength=len(batch)))
+            keys.append((key & 0xFFFFFFFF).astype(np.int32))
+            counts.append(_small(count))
+        starts = np.zeros(sum(map(len, sizes)) + 1, np.int64)
+        if len(starts) > 1:
+            np.cumsum(np.concatenate(sizes), out=starts[1:])
+        numbers = np.concatenate(keys) if keys else np.empty(0, np.int32)
+        return _in_order(list(vocabulary), starts, numbers, np.concatenate(counts) if counts else np.empty(0, np.uint8))
+
+    @classmethod
+    def gathered(cls, parts: Sequence[TermCounts], part: Numbers, position: Offsets) -> TermCounts:
+        """Return the counts of documents that are found at ``position`` of one of some ``parts``, in that order.
+
+        Terms that none of them has any more are gone from the result.
+        """
+        first = np.cumsum([0, *(len(one) for one in parts)])
+        lines = first[part] + position
+        sizes = np.concatenate([np.diff(one.starts) for one in parts])
+        offsets = np.cumsum([0, *(len(one.numbers) for one in parts)])
+        begins = np.concatenate([one.starts[:-1] + base for one, base in zip(parts, offsets, strict=False)])
+        vocabulary: dict[str, int] = {}
+        number = vocabulary.setdefault
+        renumbered = []
+        for one in parts:
+            new = np.fromiter((number(term, len(vocabulary)) for term in one.terms), np.int32, len(one.terms))
+            renumbered.append(new[one.numbers])
+        starts = np.zeros(len(lines) + 1, np.int64)
+        np.cumsum(sizes[lines], out=starts[1:])
+        entries = np.repeat(begins[lines] - starts[:-1], sizes[lines]) + np.arange(starts[-1])
+        numbers = np.concatenate(renumbered)[entries]
+        counts = np.concatenate([one.counts for one in parts])[entries]
+        return _in_order(list(vocabulary), starts, numbers, counts)
+
+
+def _in_order(terms: list[str], starts: Offsets, numbers: Numbers, counts: Counts) -> TermCounts:
+    """Return counts with the terms that occur in their order, and the entries of each document in that order."""
+    used = np.flatnonzero(np.bincount(numbers, minlength=len(terms)))
+    present = [terms[one] for one in used.tolist()]
+    order = sorted(range(len(present)), key=present.__getitem__)
+    place = np.zeros(len(terms), np.int32)
+    place[used[order]] = np.arange(len(order), dtype=np.int32)
+    numbers = place[numbers]
+    documents = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
+    entries = np.argsort(documents << 32 | numbers, kind="stable")
+    return TermCounts([present[one] for one in order], starts, numbers[entries], _small(counts[entries]))
+
+
+def _small(counts: NDArray[np.integer]) -> Counts:
+    """Return counts in the smallest type that holds them all, which depends on nothing but them."""
+    kind = np.min_scalar_type(int(counts.max(initial=0)))
+    return counts.astype(kind if kind.itemsize < 8 else np.uint32)
+
+
 class LexicalIndex:
     """BM25 over token lists; the formula is that of `bm25_scores`, to a relative 1e-9.
 
     Args:
-        documents: the tokens of each document. All of them count for N, df and avgdl.
+        documents: the tokens of each document, or their counts. All of them count for N, df and avgdl.
     """
 
-    def __init__(self, documents: Iterable[Sequence[str]]) -> None:
-        vocabulary: dict[str, int] = {}
-        number = vocabulary.setdefault
-        ids = [[number(token, len(vocabulary)) for token in tokens] for tokens in documents]
-        self._size = len(ids)
+    def __init__(self, documents: Iterable[Sequence[str]] | TermCounts = ()) -> None:
+        counts = documents if isinstance(documents, TermCounts) else TermCounts.of(documents)
+        self._size = len(counts)
+        self._terms: Sequence[str] = counts.terms
+        self._counts: Counts = counts.counts
         self._bm25: bm25s.BM25 | None = None
-        if vocabulary:
-            # Double precision: documents that tie must tie exactly. The term factor of SPEC 4.3 is what bm25s calls
-            # "atire", its idf "lucene".
-            self._bm25 = bm25s.BM25(
-                k1=K1, b=B, method="atire", idf_method="lucene", dtype="float64", backend="numpy", csc_backend="numpy"
-            )
-            self._bm25.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+        if len(counts.terms):
+            order = np.argsort(counts.numbers, kind="stable")
+            self._counts = counts.counts[order]
+            self._bm25 = _scored(counts, order)
 
     def __len__(self) -> int:
         return self._size
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """Every term of the index, in order of code points."""
+        return self._terms
 
     def scores(self, query_tokens: Iterable[str]) -> Scores:
         """Return the score of every document for a query; 0 is no hit. A repeated token counts again."""
         if self._bm25 is None:
             return np.zeros(self._size)
-        vocabulary = self._bm25.vocab_dict
-        known = [number for token in query_tokens if (number := vocabulary.get(token)) is not None]
+        known = [number for token in query_tokens if (number := self._number(token)) is not None]
         return self._bm25.get_scores_from_ids(known)
+
+    def _number(self, token: str) -> int | None:
+        place = bisect_left(self._terms, token)
+        return place if place < len(self._terms) and self._terms[place] == token else None
+
+    def counts(self) -> TermCounts:
+        """Return what the index was made from."""
+        if self._bm25 is None:
+            return TermCounts([], np.zeros(self._size + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
+        documents = self._bm25.scores["indices"]
+        df = np.diff(self._bm25.scores["indptr"])
+        numbers = np.repeat(np.arange(len(df), dtype=np.int32), df)
+        order = np.argsort(documents, kind="stable")
+        starts = np.zeros(self._size + 1, np.int64)
+        np.cumsum(np.bincount(documents, minlength=self._size), out=starts[1:])
+        return TermCounts(self._terms, starts, numbers[order], self._counts[order])
 
     def save(self, folder: Path) -> None:
         """Write the index into a folder, which is created."""
         folder.mkdir(parents=True, exist_ok=True)
         if self._bm25 is not None:
             self._bm25.save(folder, show_progress=False)
+            # Our own vocabulary is searched where it lies; a dictionary would have to be read and built at each start.
+            (folder / "vocab.index.json").unlink()
+            texts = Texts.of(self._terms)
+            np.save(folder / "terms.npy", np.frombuffer(texts.data, np.uint8))
+            np.save(folder / "term_offsets.npy", texts.offsets)
+            np.save(folder / "counts.npy", self._counts)
         manifest = {"format": _FORMAT, "bm25s": bm25s.__version__, "documents": self._size, "empty": self._bm25 is None}
         (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> LexicalIndex:
-        """Open a saved index; its arrays are memory-mapped, not read.
+        """Open a saved index; its arrays are memory-mapped, not read, and stay readable when the files are deleted.
 
         Raises:
             ValueError: the folder holds no index, or one in a format this code does not know.
@@ -88,13 +257,52 @@ class LexicalIndex:
             if manifest["format"] != _FORMAT:
                 message = f"{folder}: lexical index in format {manifest['format']}, expected {_FORMAT}; build it again"
                 raise ValueError(message)
-            index = cls(())
+            index = cls()
             index._size = int(manifest["documents"])
-            index._bm25 = None if manifest["empty"] else bm25s.BM25.load(folder, mmap=True, show_progress=False)
+            if not manifest["empty"]:
+                index._bm25 = bm25s.BM25.load(folder, mmap=True, show_progress=False, load_vocab=False)
+                # Plain views: a slice of a memory map would be a memory map, which costs more than the slice.
+                index._bm25.scores |= {name: np.asarray(index._bm25.scores[name]) for name in _ARRAYS}
+                index._counts = mapped(folder / "counts.npy")
+                index._terms = Texts(memoryview(mapped(folder / "terms.npy")), mapped(folder / "term_offsets.npy"))
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             message = f"{folder}: no complete lexical index here ({type(error).__name__}); build it again"
             raise ValueError(message) from None
         return index
+
+
+def mapped(path: Path) -> NDArray:
+    """Return the array of a file, memory-mapped; it stays readable when the file is deleted."""
+    return np.asarray(np.load(path, mmap_mode="r"))
+
+
+def _scored(counts: TermCounts, order: NDArray[np.intp]) -> bm25s.BM25:
+    """Return bm25s with every score in place; ``order`` puts the entries by term, then document.
+
+    Double precision: documents that tie must tie exactly. Every operation is one that IEEE 754 defines, the logarithm
+    apart, which is taken once per document frequency: the same counts give the same bytes.
+    """
+    documents = np.repeat(np.arange(len(counts), dtype=np.int32), np.diff(counts.starts))[order]
+    df = np.bincount(counts.numbers, minlength=len(counts.terms))
+    indptr = np.zeros(len(df) + 1, np.int64)
+    np.cumsum(df, out=indptr[1:])
+    lengths = np.zeros(len(counts), np.int64)
+    filled = np.diff(counts.starts) > 0
+    lengths[filled] = np.add.reduceat(counts.counts, counts.starts[:-1][filled], dtype=np.int64)
+    size = len(counts)
+    frequencies, which = np.unique(df, return_inverse=True)
+    idf = np.array([math.log(1 + (size - one + 0.5) / (one + 0.5)) for one in frequencies.tolist()])[which]
+    norms = K1 * (1 - B + B * lengths / (int(lengths.sum()) / size))
+    tf = counts.counts[order].astype(np.float64)
+    data = np.repeat(idf, df) * tf * (K1 + 1) / (tf + norms[documents])
+    # The term factor of SPEC 4.3 is what bm25s calls "atire", its idf "lucene".
+    index = bm25s.BM25(
+        k1=K1, b=B, method="atire", idf_method="lucene", dtype="float64", backend="numpy", csc_backend="numpy"
+    )
+    index.scores = {"data": data, "indices": documents, "indptr": indptr, "num_docs": size}
+    index.vocab_dict = {}
+    index.nonoccurrence_array = None
+    return index
 
 
 def best(scores: Scores, top_k: int | None = None, allowed: Mask | None = None) -> NDArray[np.intp]:

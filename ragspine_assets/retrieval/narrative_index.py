@@ -196,12 +196,12 @@ class NarrativeIndex:
         variants = list(dict.fromkeys([query, *(self._rewriter.rewrite(query) if self._rewriter else ())]))
         # A ranking that is fused, or loses children of one parent, has to be known beyond its first places.
         depth = top_k if len(variants) == 1 and vectors is None and parents is None else None
-        bm25 = np.zeros(len(corpus))
-        rankings = []
-        for variant in variants:
+        bm25 = corpus.scores(variants[0], self._analyzer)
+        rankings = [best(bm25, depth, allowed)]
+        for variant in variants[1:]:
             scores = corpus.scores(variant, self._analyzer)
             rankings.append(best(scores, depth, allowed))
-            np.maximum(bm25, scores, out=bm25)
+            bm25 = np.maximum(bm25, scores)
         cosine = np.zeros(len(corpus))
         if vectors is not None and self._backend is not None:
             cosine = np.round((vectors @ unit_vectors(self._backend, [query])[0]).astype(np.float64), _DECIMALS)

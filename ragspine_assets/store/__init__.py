@@ -10,6 +10,7 @@ from .intake import (
     suggested_store,
     sync_documents,
 )
+from .narrative import NarrativeDocument, NarrativeReport, ingest_narrative
 from .staging import StagingReport, stage_chunks
 
 __all__ = [
@@ -18,11 +19,14 @@ __all__ = [
     "DocumentChange",
     "DocumentsReport",
     "MassRemovalError",
+    "NarrativeDocument",
+    "NarrativeReport",
     "StagingReport",
     "StoreBusyError",
     "StoreError",
     "StoredChunk",
     "activate_staged",
+    "ingest_narrative",
     "stage_chunks",
     "suggested_store",
     "sync_documents",

@@ -16,7 +16,7 @@ import pyarrow as pa
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy import read_label
 
-from .database import MEMORY, StoreError, open_database, transaction
+from .database import MEMORY, StoreError, open_database, registered, transaction
 from .labels import raise_labels
 from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
 
@@ -53,6 +53,10 @@ class StoredChunk(Chunk):
     def citation(self) -> str:
         """The durable name of this chunk: ``{doc_id}@v{version}#c{seq}``."""
         return f"{self.doc_id}@v{self.version}#c{self.seq}"
+
+    def as_chunk(self) -> Chunk:
+        """Return what a chunker made, without what the store added."""
+        return Chunk(**{name: getattr(self, name) for name in CHUNK_COLUMNS})
 
 
 _STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
@@ -201,6 +205,18 @@ class ChunkStore:
                 for row in rows:
                     yield _stored(row)
 
+    def read_chunks(self, keys: Sequence[tuple[str, int]]) -> list[StoredChunk]:
+        """Return the active chunks with the given ``(doc_id, seq)``, ordered by them; missing ones are left out."""
+        if not keys:
+            return []
+        wanted = pa.table({"doc_id": [doc_id for doc_id, _ in keys], "seq": [seq for _, seq in keys]})
+        with self.connect() as connection, registered(connection, _wanted=wanted):
+            rows = connection.execute(
+                f"SELECT {_READ} FROM narrative_chunk SEMI JOIN _wanted USING (doc_id, seq) WHERE active "
+                "ORDER BY doc_id, seq"
+            ).fetchall()
+        return [_stored(row) for row in rows]
+
     def resolve(self, citation: str) -> StoredChunk | None:
         """Return the chunk a citation ``{doc_id}@v{version}#c{seq}`` names, active or not; None if there is none."""
         head, _, seq = citation.rpartition("#c")
@@ -242,14 +258,13 @@ def insert_chunks(connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.Re
     names = ", ".join(CHUNK_COLUMNS)
     now = datetime.now(UTC).replace(tzinfo=None)
     for batch in batches:
-        connection.register("_incoming", batch)
         try:
-            connection.execute(
-                f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
-                f"SELECT {names}, ?, ?, TRUE FROM _incoming",
-                [now, version],
-            )
+            with registered(connection, _incoming=batch):
+                connection.execute(
+                    f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
+                    f"SELECT {names}, ?, ?, TRUE FROM _incoming",
+                    [now, version],
+                )
         except duckdb.Error as error:
-            raise StoreError(f"The chunks could not be stored ({type(error).__name__}); nothing was changed.") from None
-        finally:
-            connection.unregister("_incoming")
+            message = f"The chunks could not be stored ({type(error).__name__}); nothing was changed."
+            raise StoreError(message) from None

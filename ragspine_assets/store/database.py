@@ -10,10 +10,11 @@ import os
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 MEMORY = ":memory:"
@@ -178,3 +179,18 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDB
         connection.execute("COMMIT")
     finally:
         _in_transaction.discard(id(connection))
+
+
+@contextmanager
+def registered(connection: duckdb.DuckDBPyConnection, **tables: pa.Table | pa.RecordBatch) -> Iterator[None]:
+    """Let statements name Arrow tables, for as long as the block runs."""
+    with ExitStack() as stack:
+        for name, table in tables.items():
+            connection.register(name, table)
+            stack.callback(_unregister, connection, name)
+        yield
+
+
+def _unregister(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    with suppress(duckdb.Error):
+        connection.unregister(name)

@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
-from ragspine_assets.documents.frontmatter import FrontMatter, split_front_matter
+from ragspine_assets.documents.frontmatter import stored_front_matter
 from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
 from ragspine_assets.documents.pool import ExtractionPool, batch_files
 from ragspine_assets.documents.source import SourceFile, SourceListing, UnsafeFileError, open_inside, scan_source
@@ -39,7 +39,7 @@ from ragspine_assets.policy import (
 )
 
 from .chunk_store import ChunkStore
-from .database import StoreError, transaction
+from .database import StoreError, registered, transaction
 from .labels import Withdraw, raise_labels, record_label_changes
 from .schema import TABLES
 
@@ -287,7 +287,7 @@ class _Intake:
         return resolve_metadata(
             doc_id,
             table=self.metadata,
-            front_matter=_front_matter(str(row["front_matter"]), str(row["front_matter_problem"])),
+            front_matter=stored_front_matter(str(row["front_matter"]), str(row["front_matter_problem"])),
             file_title=str(row["file_title"]),
             verdict=verdict,
         )
@@ -606,35 +606,22 @@ class _Intake:
     def _replace(self, table: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
         if not rows:
             return
-        self.connection.register("_rows", pa.Table.from_pylist(list(rows), schema=schema))
-        try:
-            names = ", ".join(schema.names)
+        names = ", ".join(schema.names)
+        with registered(self.connection, _rows=pa.Table.from_pylist(list(rows), schema=schema)):
             self.connection.execute(f"DELETE FROM {table} WHERE doc_id IN (SELECT doc_id FROM _rows)")
             self.connection.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM _rows")
-        finally:
-            self.connection.unregister("_rows")
 
     def _update(self, table: str, rows: Sequence[Mapping[str, object]]) -> None:
         if not rows:
             return
         incoming = pa.Table.from_pylist(list(rows))
-        self.connection.register("_rows", incoming)
-        try:
-            names = [name for name in incoming.column_names if name != "doc_id"]
-            self.connection.execute(
-                f"UPDATE {table} AS t SET {', '.join(f'{name} = r.{name}' for name in names)} "
-                "FROM _rows r WHERE t.doc_id = r.doc_id"
-            )
-        finally:
-            self.connection.unregister("_rows")
+        assignments = ", ".join(f"{name} = r.{name}" for name in incoming.column_names if name != "doc_id")
+        with registered(self.connection, _rows=incoming):
+            self.connection.execute(f"UPDATE {table} AS t SET {assignments} FROM _rows r WHERE t.doc_id = r.doc_id")
 
     def _delete(self, table: str, doc_ids: Iterable[str]) -> None:
-        gone = pa.table({"doc_id": pa.array(list(doc_ids), pa.string())})
-        self.connection.register("_rows", gone)
-        try:
+        with registered(self.connection, _rows=pa.table({"doc_id": pa.array(list(doc_ids), pa.string())})):
             self.connection.execute(f"DELETE FROM {table} WHERE doc_id IN (SELECT doc_id FROM _rows)")
-        finally:
-            self.connection.unregister("_rows")
 
 
 _FROM_FILE = (
@@ -647,13 +634,6 @@ _INTEGERS = {"bytes": pa.int64(), "pages": pa.int32(), "characters": pa.int64(),
 _OTHER = {"retry": pa.bool_(), "changed_at": pa.timestamp("us")}
 _DOCUMENT_SCHEMA = pa.schema([(name, {**_INTEGERS, **_OTHER}.get(name, pa.string())) for name in TABLES["document"]])
 _TEXT_SCHEMA = pa.schema([("doc_id", pa.string()), ("text", pa.string()), ("page_starts", pa.list_(pa.int32()))])
-
-
-def _front_matter(block: str, problem: str) -> FrontMatter:
-    """Rebuild what a document's front matter said from what the store keeps of it."""
-    if problem or not block:
-        return FrontMatter(problem=problem)
-    return split_front_matter(f"---\n{block}---\n")
 
 
 def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[str]:

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from ragspine_assets.policy import Sensitivity
 
+from .database import registered
+
 Withdraw = Callable[[duckdb.DuckDBPyConnection, Sequence[str]], None]
 """Removes documents from what was derived from them, within the caller's transaction."""
 
@@ -57,8 +59,7 @@ def raise_labels(
             "reason": [labels[doc_id][1] for doc_id in ids],
         }
     )
-    connection.register("_labels", incoming)
-    try:
+    with registered(connection, _labels=incoming):
         raised: set[str] = set()
         for table in _TABLES:
             raised.update(
@@ -82,8 +83,6 @@ def raise_labels(
             "UPDATE document AS d SET sensitivity = l.label, label_reason = l.reason FROM _labels l "
             f"WHERE d.doc_id = l.doc_id AND {rank_of('d.sensitivity')} < l.rank"
         )
-    finally:
-        connection.unregister("_labels")
     restricted = sorted(doc_id for doc_id in raised if labels[doc_id][0] is Sensitivity.RESTRICTED)
     if withdraw is not None and restricted:
         withdraw(connection, restricted)
@@ -97,14 +96,10 @@ def record_label_changes(
     if not changes:
         return
     doc_ids, old, new, reasons = (list(column) for column in zip(*changes, strict=True))
-    connection.register(
-        "_changes", pa.table({"doc_id": doc_ids, "old_label": old, "new_label": new, "reason": reasons})
-    )
-    try:
+    incoming = pa.table({"doc_id": doc_ids, "old_label": old, "new_label": new, "reason": reasons})
+    with registered(connection, _changes=incoming):
         connection.execute(
             "INSERT INTO label_history (doc_id, old_label, new_label, reason, run_id, changed_at) "
             "SELECT doc_id, old_label, new_label, reason, ?, ? FROM _changes",
             [run_id, datetime.now(UTC).replace(tzinfo=None)],
         )
-    finally:
-        connection.unregister("_changes")

@@ -19,7 +19,7 @@ from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.seam import ChunkBatch, DocumentInput, chunk_batches, chunker_identity
 
 from .chunk_store import ChunkStore
-from .database import transaction
+from .database import registered, transaction
 from .schema import CHUNK_COLUMNS
 
 _META = ("title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
@@ -131,23 +131,28 @@ def _store_part(
     report.outcomes["changed"] += len(replaced)
     report.outcomes["new"] += len(documents) - len(replaced)
     names = ", ".join(CHUNK_COLUMNS)
-    with transaction(connection):
+    with (
+        transaction(connection),
+        registered(
+            connection,
+            _replaced=pa.table({"doc_id": pa.array(replaced, pa.string())}),
+            _chunks=pa.Table.from_batches([part.rows]),
+            _staged=pa.table(
+                {
+                    "doc_id": [doc_id for doc_id, _, _, _ in documents],
+                    "rows_digest": [digest for _, digest, _, _ in documents],
+                    "fingerprint": [fingerprint for _, _, fingerprint, _ in documents],
+                }
+            ),
+        ),
+    ):
         if replaced:
-            connection.register("_replaced", pa.table({"doc_id": replaced}))
             connection.execute("DELETE FROM staged_chunk WHERE doc_id IN (SELECT doc_id FROM _replaced)")
             connection.execute("DELETE FROM staged_document WHERE doc_id IN (SELECT doc_id FROM _replaced)")
-            connection.unregister("_replaced")
-        connection.register("_chunks", part.rows)
         connection.execute(f"INSERT INTO staged_chunk ({names}) SELECT {names} FROM _chunks")
-        connection.unregister("_chunks")
         if documents:
-            doc_ids, digests, fingerprints, _ = (list(column) for column in zip(*documents, strict=True))
-            connection.register(
-                "_staged", pa.table({"doc_id": doc_ids, "fingerprint": fingerprints, "rows_digest": digests})
-            )
             connection.execute(
                 "INSERT INTO staged_document (doc_id, fingerprint, rows_digest, chunker) "
                 "SELECT doc_id, fingerprint, rows_digest, ? FROM _staged",
                 [report.chunker],
             )
-            connection.unregister("_staged")

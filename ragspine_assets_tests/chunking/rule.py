@@ -49,7 +49,8 @@ def assert_rule_holds(text: str, chunks: Sequence[Chunk], max_chars: int) -> Non
         assert 0 < len(chunk.text) <= max_chars
         assert chunk.char_start >= previous
         assert not any(map(_is_visible, canonical[covered : chunk.char_start]))
-        assert (chunk.para_start, chunk.para_end) == (owner[chunk.char_start], owner[chunk.char_end - 1])
+        quoted = [n for n in range(chunk.char_start, chunk.char_end) if canonical[n] != "\n"]
+        assert (chunk.para_start, chunk.para_end) == (owner[quoted[0]], owner[quoted[-1]])
         span = f"{chunk.para_start}" if chunk.para_start == chunk.para_end else f"{chunk.para_start}-{chunk.para_end}"
         assert chunk.source_locator == f"{chunk.doc_id}#para{span}"
         previous = chunk.char_start

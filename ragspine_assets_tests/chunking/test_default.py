@@ -1,9 +1,12 @@
 """The built-in rule (SPEC 2.3)."""
 
+import pickle
+from dataclasses import FrozenInstanceError, replace
+
 import pytest
 from hypothesis import given, settings
 
-from ragspine_assets.chunking import DefaultChunker, DocumentMeta, chunk_document
+from ragspine_assets.chunking import Chunk, DefaultChunker, DocumentMeta, chunk_document
 from ragspine_assets.documents.normalise import paragraphs
 
 from .rule import TEXTS, sizes
@@ -72,6 +75,16 @@ def test_every_chunk_inherits_the_metadata_and_no_window() -> None:
 def test_the_representation_of_a_chunk_holds_no_text_of_the_document() -> None:
     (chunk,) = chunk_document("secret words", DocumentMeta("d", title="secret title"))
     assert "secret" not in repr(chunk)
+
+
+def test_a_chunk_is_a_frozen_value_like_one_made_by_hand() -> None:
+    (chunk,) = chunk_document("x", META)
+    by_hand = Chunk("d#c0", "d", 0, "x", "d#para1", 1, 1, char_end=1)
+    assert type(chunk) is Chunk
+    assert (chunk, hash(chunk), repr(chunk)) == (by_hand, hash(by_hand), repr(by_hand))
+    assert pickle.loads(pickle.dumps(chunk)) == replace(chunk) == by_hand
+    with pytest.raises(FrozenInstanceError):
+        chunk.text = "y"  # type: ignore[misc]
 
 
 def test_a_size_in_conflict_with_the_default_overlap_is_refused_with_both_numbers() -> None:

@@ -48,30 +48,29 @@ ENDLESS = {
     "one line of 1 MB": "word " * 200_000,
     "one line of 1 MB without a space": "x" * 1_000_000,
     "one line of sentence ends": ".!" * 250_000,
-    "one line of quotes": "。\"" * 200_000,
+    "one line of quotes": '。"' * 200_000,
     "unsplittable pairs": "0," * 30_000,
     "a heading of 1 MB": "# " + "long title " * 90_000 + "\ntext",
     "a number of 1 MB": "1." * 250_000 + " x",
     "a Roman number of 1 MB": "MCXI" * 125_000,
     "unbalanced fences": "```\n# a\n~~~\n" * 10_000 + "text\n" * 1_000,
-    "headings only": "# h\n" * 50_000,
-    "list items": "- item\n" * 50_000,
+    "headings only": "# h\n" * 20_000,
+    "list items": "- item\n" * 100_000,
     "quotes": "> " * 100_000 + "x",
     "brackets": "[" * 500_000,
     "stars": "*" * 500_000,
-    "unclosed comments": "<!-- a\n" * 50_000,
+    "unclosed comments": "<!-- a\n" * 20_000,
 }
 
 
-@every_chunker
+@pytest.mark.parametrize("spec", ["default", "layout", "laws", "qa", "book", "parent_child", "sentence_window"])
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
 @pytest.mark.parametrize("markup", ["plain", "markdown"])
-def test_no_text_is_too_much(chunker: Chunker, text: str, markup: str) -> None:
+def test_no_text_is_too_much(spec: str, text: str, markup: str) -> None:
     started = time.perf_counter()
-    chunks = chunker.chunk(text, DocumentMeta("d", markup=markup), max_chars=480, overlap_chars=80)
+    chunks = CHUNKERS[spec].chunk(text, DocumentMeta("d", markup=markup), max_chars=480, overlap_chars=80)
     # Each takes a second at most; anything that grows with the square of these sizes takes minutes.
     assert time.perf_counter() - started < 20
     assert all(0 < len(chunk.text) <= 480 for chunk in chunks)
-    assert sum(len({chunk.heading for chunk in chunks[i : i + 1]}) for i in range(len(chunks))) == len(chunks)
     assert max(len(chunk.heading) for chunk in chunks) <= 2_000
     assert max(len(chunk.window_text) for chunk in chunks) <= 8_000

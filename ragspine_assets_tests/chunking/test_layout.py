@@ -1,5 +1,7 @@
 """Sections (SPEC 2.5)."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 
@@ -96,7 +98,7 @@ def test_no_chunk_crosses_from_one_section_into_the_next(text: str, size: tuple[
             spans[chunk.parent_id] = (min(first, chunk.para_start), max(last, chunk.para_end))
         ordered = list(spans.values())
         assert list(spans) == [f"d#s{k}" for k in range(len(spans))]
-        assert all(before[1] < after[0] for before, after in zip(ordered, ordered[1:], strict=False))
+        assert all(before[1] < after[0] for before, after in pairwise(ordered))
 
 
 @pytest.mark.parametrize(
@@ -107,17 +109,24 @@ def test_laws_are_cut_at_articles_and_clauses(line: str) -> None:
     assert is_heading(line, "laws")
 
 
-@pytest.mark.parametrize("line", ["Short line", "1. an item, of it", "Articles are, so", "Art of war, the", "见第五条，如下"])
+@pytest.mark.parametrize(
+    "line", ["Short line", "1. an item, of it", "Articles are, so", "Art of war, the", "见第五条，如下"]
+)
 def test_laws_are_cut_nowhere_else(line: str) -> None:
     assert not is_heading(line, "laws")
 
 
-@pytest.mark.parametrize("line", ["Q: why, then", "q. why", "Q12: why", "问：为什么，", "問：何，", "Is it so, then?", "为什么，如此？", "هل هذا؟"])
+@pytest.mark.parametrize(
+    "line",
+    ["Q: why, then", "q. why", "Q12: why", "问：为什么，", "問：何，", "Is it so, then?", "为什么，如此？", "هل هذا؟"],
+)
 def test_questions_start_sections(line: str) -> None:
     assert is_heading(line, "qa")
 
 
-@pytest.mark.parametrize("line", ["A: because, so", "Short line", "Quick: no question", "# Title", "1. item", "Why? Because, so"])
+@pytest.mark.parametrize(
+    "line", ["A: because, so", "Short line", "Quick: no question", "# Title", "1. item", "Why? Because, so"]
+)
 def test_what_is_no_question_starts_none(line: str) -> None:
     assert not is_heading(line, "qa")
 
@@ -127,7 +136,18 @@ def test_an_answer_stays_with_its_question() -> None:
     assert [c.text for c in found] == ["Q: Why\nA: Because.\nMore of it.", "How?\nSo."]
 
 
-@pytest.mark.parametrize("line", ["第一章 开端，", "第三回，", "第十讲，", "# 第二章，", "Chapter 4. The whale, at last", "CHAPTER IV", "Capitolo 2, qui"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "第一章 开端，",
+        "第三回，",
+        "第十讲，",
+        "# 第二章，",
+        "Chapter 4. The whale, at last",
+        "CHAPTER IV",
+        "Capitolo 2, qui",
+    ],
+)
 def test_books_are_cut_at_chapter_marks(line: str) -> None:
     assert is_heading(line, "book")
 

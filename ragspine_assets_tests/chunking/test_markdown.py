@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ragspine_assets.chunking import DocumentMeta, LayoutAwareChunker
-from ragspine_assets.chunking.markdown import markdown_headings, opaque_lines
+from ragspine_assets.chunking.markdown import headings_and_opaque_lines, markdown_headings
 from ragspine_assets.documents.normalise import normalise_text
 
 META = DocumentMeta("d", markup="markdown")
@@ -64,14 +64,16 @@ def test_shortening_prose_changes_no_heading(text: str) -> None:
     tokens = MarkdownIt("commonmark").parse(text)
     expected = [token.map[0] for token in tokens if token.type == "heading_open" and not token.level and token.map]
     assert markdown_headings(text) == expected
+    assert headings_and_opaque_lines(text)[0] == expected
 
 
 def test_line_ends_of_every_kind_count_once() -> None:
-    text = "intro\r\n\r\n# One\rtext\u2028Two\x0b===\x0cmore"
+    text = "intro\r\n\r\n# One\rtext\u2028\x85Two\x0b===\x0cmore"
     assert headings(text) == ["", "# One", "Two"]
-    assert markdown_headings(normalise_text(text)) == [2, 4]
+    assert markdown_headings(normalise_text(text)) == [2, 5]
 
 
 def test_code_comments_and_html_are_opaque() -> None:
     text = "a\n\n```\nb\n```\n\n    c\n\n<!-- d -->\n\ne"
-    assert opaque_lines(text) == [(2, 5), (6, 7), (8, 9)]
+    assert headings_and_opaque_lines(text)[1] == [(2, 5), (6, 7), (8, 9)]
+    assert headings_and_opaque_lines("# a\n\nb") == ([0], [])

@@ -69,6 +69,7 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "chunks: windows_contain_their_chunk",
         "chunks: chunks_carry_their_documents_label",
         "chunk_store: one_active_version_equal_to_staged",
+        "chunk_store: nothing_restricted_leaves_the_retriever",
         "chunk_store: schema_is_complete",
         "relation_graph: graph_has_no_restricted_trace",
         "relation_graph: every_edge_has_evidence_that_resolves",

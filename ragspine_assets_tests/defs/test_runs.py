@@ -1,5 +1,6 @@
 """Jobs over a real folder, a real store and a real Dagster instance (SPEC 6)."""
 
+import dataclasses
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.jobs import selection_config
 from ragspine_assets.defs.runs import PID_TAG, close_dead_runs
 from ragspine_assets.store import ChunkStore
 
@@ -71,7 +73,7 @@ def test_refresh_materialises_and_proves_everything(service: ServiceConfig, inst
     assert result.success
     assert len(result.get_asset_materialization_events()) == 5
     evaluations = result.get_asset_check_evaluations()
-    assert len(evaluations) == 10
+    assert len(evaluations) == len(build_defs(service).get_repository_def().asset_graph.asset_check_keys)
     assert all(evaluation.passed and evaluation.description for evaluation in evaluations)
 
 
@@ -228,3 +230,41 @@ def test_runs_whose_process_is_gone_are_closed_and_others_are_left_alone(instanc
     finally:
         alive.kill()
         alive.wait()
+
+
+def test_the_selection_travels_with_a_run_and_decides_what_it_does(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    selected = dataclasses.replace(service, chunker="parent_child", max_chars=200, overlap_chars=20)
+    job = build_defs(selected).resolve_job_def("refresh")
+    run_config = selection_config(selected, {})
+    result = job.execute_in_process(instance=instance, run_config=run_config, raise_on_error=False)
+    assert result.success
+    kept = instance.get_run_by_id(result.run_id)
+    assert kept
+    assert kept.tags["ragspine/chunker"] == "parent_child"
+    assert kept.run_config["resources"]["chunker"]["config"]["spec"] == "parent_child"
+    assert "parent_child" in str(metadata(result, "chunks")["chunker"])
+    with ChunkStore(service.store).connect() as connection:
+        assert connection.execute("SELECT count(*) FROM narrative_chunk WHERE window_text = ''").fetchall() == [(0,)]
+
+
+def test_run_config_may_select_another_chunker_for_one_run(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    job = build_defs(service).resolve_job_def("refresh")
+    config = {"resources": {"chunker": {"config": {"spec": "sentence-window"}}}}
+    result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
+    assert result.success
+    assert "sentence" in str(metadata(result, "chunks")["chunker"])
+
+
+def test_run_config_with_an_unknown_chunker_fails_and_says_what_there_is(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    job = build_defs(service).resolve_job_def("refresh")
+    with pytest.raises(dg.DagsterError) as caught:
+        job.execute_in_process(
+            instance=instance, run_config={"resources": {"chunker": {"config": {"spec": "no-such"}}}}
+        )
+    assert "parent_child" in str(caught.value.__cause__)

@@ -1,6 +1,7 @@
 """Checks on `chunks` and `chunk_store`."""
 
 from ragspine_assets.defs.assets import chunk_store, chunks
+from ragspine_assets.retrieval.audit import audit_isolation
 from ragspine_assets.store.audit import (
     audit_chunk_labels,
     audit_chunk_text,
@@ -33,6 +34,13 @@ CHUNK_CHECKS = (
 )
 
 STORE_CHECKS = (
+    store_check(
+        chunk_store,
+        "nothing_restricted_leaves_the_retriever",
+        audit_isolation,
+        "RESTRICTED chunks, looked for with their own words through index, judge and link, appear in no snippet, "
+        "prompt_text or judge prompt.",
+    ),
     store_check(
         chunk_store,
         "one_active_version_equal_to_staged",
