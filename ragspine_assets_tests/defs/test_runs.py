@@ -244,7 +244,7 @@ def test_the_selection_travels_with_a_run_and_decides_what_it_does(
     assert kept
     assert kept.tags["ragspine/chunker"] == "parent_child"
     assert kept.run_config["resources"]["chunker"]["config"]["spec"] == "parent_child"
-    assert "parent_child" in str(metadata(result, "chunks")["chunker"])
+    assert "ParentChild" in str(metadata(result, "chunks")["chunker"])
     with ChunkStore(service.store).connect() as connection:
         assert connection.execute("SELECT count(*) FROM narrative_chunk WHERE window_text = ''").fetchall() == [(0,)]
 
@@ -256,7 +256,7 @@ def test_run_config_may_select_another_chunker_for_one_run(
     config = {"resources": {"chunker": {"config": {"spec": "sentence-window"}}}}
     result = job.execute_in_process(instance=instance, run_config=config, raise_on_error=False)
     assert result.success
-    assert "sentence" in str(metadata(result, "chunks")["chunker"])
+    assert "SentenceWindow" in str(metadata(result, "chunks")["chunker"])
 
 
 def test_run_config_with_an_unknown_chunker_fails_and_says_what_there_is(
