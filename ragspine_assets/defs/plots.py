@@ -7,18 +7,24 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from dagster import MarkdownMetadataValue, MetadataValue
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LABEL_COLOURS = {"PUBLIC": "#5ab4ac", "INTERNAL": "#4f43dd", "CONFIDENTIAL": "#d8a531", "RESTRICTED": "#c0392b"}
 NODE_COLOURS = {"entity": "#4f43dd", "external_entity": "#c0392b", "metric": "#2a9d8f", "doc": "#9aa0a6"}
 _INK = "#231f1b"
 
 
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+def _axes(width: float, height: float) -> "tuple[Figure, Axes]":
+    # Drawing is imported by the step that draws: whoever only loads the definitions need not wait for it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
@@ -27,7 +33,7 @@ def _axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _picture(figure: Figure, words: str) -> MarkdownMetadataValue:
+def _picture(figure: "Figure", words: str) -> MarkdownMetadataValue:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     encoded = base64.b64encode(buffer.getvalue()).decode()

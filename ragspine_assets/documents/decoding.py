@@ -157,8 +157,10 @@ def _by_nul_pattern(data: bytes) -> DecodedText | None:
                     return DecodedText(text, encoding, "nul-pattern")
     if size % 2 == 0:
         even, odd = data[::2].count(0) * 2 / size, data[1::2].count(0) * 2 / size
+        # A text of single bytes may hold a stray NUL; a wide one that is valid UTF-8 as well is nearly all ASCII.
+        enough = 0.25 if _strictly(data, "utf-8") is None else 0.5
         for encoding, high, low in (("utf-16-be", even, odd), ("utf-16-le", odd, even)):
-            if high > 0.25 and low < 0.05:
+            if high > enough and low < 0.05:
                 text = _strictly(data, encoding)
                 if text is not None:
                     return DecodedText(text, encoding, "nul-pattern")

@@ -13,8 +13,10 @@ from itertools import accumulate, compress
 from operator import add
 
 _ZERO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
-_WHITE_SPACE = "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + (
-    "\u2028\u2029\u202f\u205f\u3000"
+_WHITE_SPACE = (
+    "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680"
+    + "".join(map(chr, range(0x2000, 0x200B)))
+    + ("\u2028\u2029\u202f\u205f\u3000")
 )
 
 BLANK = _WHITE_SPACE + _ZERO_WIDTH
@@ -25,6 +27,10 @@ _REMOVED_RUNS = re.compile(f"[{re.escape(_REMOVED)}]+")
 _NEWLINES = ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+_LINES_AT_ONCE = 1 << 16
+"""About how many code points of a text are split into lines at once."""
 
 
 def _join_pair(pair: re.Match[str]) -> str:
@@ -94,13 +100,28 @@ class CanonicalText:
 
 def canonical_text(text: str) -> CanonicalText:
     """Return the canonical form of a text, normalising it first (SPEC 1.5)."""
-    stripped = _stripped_lines(normalise_text(text))
-    texts = list(filter(None, stripped))
-    count = len(texts)
-    lengths = list(accumulate(map(len, texts), initial=0))
+    normalised = normalise_text(text)
+    parts: list[str] = []
+    lengths: list[int] = []
+    numbers: list[int] = []
+    line = position = 0
+    # Some lines at a time, so that a large text is not also held as a string per line, all over the memory.
+    while position <= len(normalised):
+        end = normalised.find("\n", position + _LINES_AT_ONCE)
+        end = len(normalised) if end < 0 else end
+        stripped = _stripped_lines(normalised[position:end])
+        texts = list(filter(None, stripped))
+        if texts:
+            parts.append("\n".join(texts))
+            lengths.extend(map(len, texts))
+            numbers.extend(compress(range(line, line + len(stripped)), stripped))
+        line += len(stripped)
+        position = end + 1
+    count = len(lengths)
+    sums = list(accumulate(lengths, initial=0))
     return CanonicalText(
-        text="\n".join(texts),
-        starts=list(map(add, lengths[:-1], range(count))),
-        ends=list(map(add, lengths[1:], range(count))),
-        lines=list(compress(range(len(stripped)), stripped)),
+        text="\n".join(parts),
+        starts=list(map(add, sums[:-1], range(count))),
+        ends=list(map(add, sums[1:], range(count))),
+        lines=numbers,
     )

@@ -7,12 +7,12 @@ from frequent to rare; they are coarse on purpose, because the wrong decodings a
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-
-import regex
 
 # Scores are rough logarithms of probabilities per character: 0 would be certain, _FOREIGN is as bad as it gets.
 _FREQUENT, _USUAL, _RARE, _FOREIGN = -1.8, -2.8, -4.5, -8.0
@@ -156,19 +156,52 @@ def _writings() -> list[_Writing]:
     return found
 
 
-# What no writing does: a capital behind a small letter, two alphabets in one word, a symbol inside a word.
-_MISFIT = regex.compile(
-    r"""  \p{Ll}(?=\p{Lu}) (?: (?<=[^\x00-\x7f]) | (?=[^\x00-\x7f]) )
-        | \p{Latin}(?=[\p{Cyrillic}\p{Greek}\p{Hebrew}\p{Arabic}\p{Thai}])
-        | \p{Latin}(?<=[^\x00-\x7f])(?=[\p{Han}\p{Hangul}])
-        | [\p{Cyrillic}\p{Greek}\p{Hebrew}\p{Arabic}\p{Thai}](?=\p{Latin})
-        | \p{L}(?=[^\x00-\x7f](?<=[^\p{L}\p{M}\p{Nd}\p{Cf}’‘–—・·。、，：；「」『』（）《》“”…])\p{L})
-        | \p{L}[‚„•†‡ˆ˜‰€]
-        | (?<![\p{L}\p{M}])[’¶§®©±¬¦]\p{Ll}
-        | (?<![\d\sNn])[ºª] | [ºª]\p{L}
-        | (?<![\p{L}\p{M}])\p{M}
+class _Kinds(dict[int, str]):
+    """Kind of each code point, one letter each, worked out when first met; for ``str.translate``."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = kind = _kind(chr(code))
+        return kind
+
+
+_KINDS = _Kinds()
+_SCRIPTS = {"LATIN": "l", "CYRILLIC": "c", "GREEK": "c", "HEBREW": "r", "ARABIC": "r", "THAI": "r", "CJK": "H"} | {
+    "HANGUL": "H",
+    "HIRAGANA": "k",
+    "KATAKANA": "k",
+}
+_INSIDE_WORDS = "‘–—・·。、，：；「」『』（）《》“”…"
+
+
+def _kind(char: str) -> str:
+    """``a`` ASCII letter (``n`` for n), ``l`` other Latin, ``c`` Cyrillic or Greek, capitals in capitals; see below."""
+    if char.isascii():
+        if char.isalpha():
+            small = "n" if char in "nN" else "a"
+            return small.upper() if char.isupper() else small
+        return "0" if char.isdigit() else " " if char.isspace() else "."
+    for chars, kind in ((_INSIDE_WORDS, "-"), ("‚„•†‡ˆ˜‰€", "q"), ("¶§®©±¬¦", "p"), ("’", "y"), ("ªº", "o")):
+        if char in chars:
+            return kind
+    category = unicodedata.category(char)
+    if category.startswith("L"):
+        kind = _SCRIPTS.get(unicodedata.name(char, "").partition(" ")[0], "x")
+        return kind.upper() if category == "Lu" else kind
+    return {"M": "m", "N": "0", "Z": " "}.get(category[0], "f" if category == "Cf" else "s")
+
+
+# What no writing does: a capital behind a small letter, two alphabets in one word, a symbol inside a word or stuck to
+# its end, an apostrophe or a sign in front of a small letter, an ordinal mark behind a word, a mark on nothing.
+_LETTER = "aAnNlLcCrHkx"
+_MISFIT = re.compile(
+    rf"""  [an](?=[LC]) | [lc](?=[ANLC])
+        | [aAnNlL](?=[cCr]) | [cCr](?=[aAnNlL]) | [lL](?=H)
+        | [{_LETTER}](?=[sp][{_LETTER}]) | [{_LETTER}](?=q)
+        | (?<![{_LETTER}m])[yp](?=[anlc])
+        | (?<![0\ nN])o | o(?=[{_LETTER}])
+        | (?<![{_LETTER}m])m
     """,
-    regex.VERBOSE,
+    re.VERBOSE,
 )
 
 
@@ -200,6 +233,6 @@ def plausibility(text: str) -> float:
         )
         for writing in _writings()
     )
-    misfits = sum(1 for _ in _MISFIT.finditer(text))
+    misfits = len(_MISFIT.findall(text.translate(_KINDS)))
     controls = sum(count for char, count in counts.items() if "\x80" <= char <= "\x9f")
     return best + (_ODD * misfits + _FOREIGN * controls) / total

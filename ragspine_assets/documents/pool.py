@@ -137,6 +137,10 @@ class _Worker:
             return f"was ended by signal {-code}"
         return f"ended with exit code {code}"
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End the process; may be called from any thread, more than once."""
         self._process.kill()
@@ -236,6 +240,11 @@ class ExtractionPool:
             if driver is not threading.current_thread():
                 driver.join()
         self._drivers.clear()
+
+    def worker_process_ids(self) -> list[int]:
+        """Return the process ids of the workers that are alive, in ascending order."""
+        with self._lock:
+            return sorted(worker.process_id for worker in self._alive)
 
     def run(self, batches: Iterable[Sequence[SourceFile]]) -> Iterator[pa.RecordBatch]:
         """Read batches of files and yield what they say, as it gets ready.

@@ -12,14 +12,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from ragspine_assets.graph.model import Fact
 from ragspine_assets.graph.staging import registered, stage_document_states, temporary, transaction
+
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 FACT_SCHEMA = pa.schema(
     [
@@ -118,6 +122,8 @@ def _tidy(table: pa.Table) -> pa.Table:
 
 
 def _read_file(path: Path, name: str) -> pa.Table:
+    import pandas as pd
+
     frame = _read_csv(path, name) if path.suffix.lower() == ".csv" else _read_parquet(path, name)
     found = [str(column).strip() for column in frame.columns]
     allowed = ", ".join(_COLUMNS)
@@ -148,6 +154,8 @@ def _read_file(path: Path, name: str) -> pa.Table:
 
 
 def _read_csv(path: Path, name: str) -> pd.DataFrame:
+    import pandas as pd
+
     try:
         with warnings.catch_warnings():
             # pandas only warns when a row has more cells than the header, and then drops them.
@@ -179,6 +187,8 @@ def _read_csv(path: Path, name: str) -> pd.DataFrame:
 
 
 def _read_parquet(path: Path, name: str) -> pd.DataFrame:
+    import pandas as pd
+
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError, pa.ArrowException) as error:
@@ -187,6 +197,8 @@ def _read_parquet(path: Path, name: str) -> pd.DataFrame:
 
 def _texts(column: pd.Series) -> np.ndarray:
     """Return a column as stripped strings; missing cells are empty, whole floats lose their `.0` (years in Parquet)."""
+    import pandas as pd
+
     missing = column.isna().to_numpy()
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         column = column.dt.strftime("%Y-%m-%d")
@@ -199,6 +211,8 @@ def _text(cell: object) -> str:
 
 
 def _numbers(column: pd.Series, texts: np.ndarray) -> np.ndarray:
+    import pandas as pd
+
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     return np.array([float(text) if _NUMBER.fullmatch(text) else np.nan for text in texts], dtype=np.float64)

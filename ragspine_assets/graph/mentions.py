@@ -87,7 +87,7 @@ class Vocabulary:
         for start, negative_end, number in sorted(
             (start, -end, number)
             for number, start, end in hits
-            if _is_whole(folded, self._aliases[number].text, start, end)
+            if is_whole(folded, self._aliases[number].text, start, end)
         ):
             if start >= behind:
                 behind = -negative_end
@@ -101,7 +101,9 @@ class Vocabulary:
 
     @cached_property
     def _gate(self) -> SecurityGate:
-        return SecurityGate(self._profile.external_entities, self._profile.home_company_name)
+        # The name shown is a name too, whether or not the profile lists it among the aliases.
+        names = {name: name for name in self._externals}
+        return SecurityGate({**names, **self._profile.external_entities}, self._profile.home_company_name)
 
     def resolve_entity(self, name: str) -> tuple[str, str]:
         """Return type and id of the node that a name in metadata or in a fact stands for; id empty for no name.
@@ -120,6 +122,16 @@ class Vocabulary:
         if folded in self._external:
             return EXTERNAL_ENTITY, self._external[folded]
         return ENTITY, name
+
+    def known_entity(self, name: str) -> str:
+        """Return the code of the profile's entity that a name stands for; empty if it stands for none of them."""
+        kind, code = self.resolve_entity(name)
+        return code if kind == ENTITY and code in self._entities else ""
+
+    def known_metric(self, name: str) -> str:
+        """Return the code of the profile's metric that a name stands for; empty if it stands for none of them."""
+        code = self.resolve_metric(name)[1]
+        return code if code in self._metric_codes else ""
 
     def resolve_metric(self, name: str) -> tuple[str, str]:
         """Return type and id of the node that a metric in a fact stands for, as `resolve_entity` does."""
@@ -159,7 +171,7 @@ def _automaton(patterns: Iterable[str]) -> ahocorasick_rs.AhoCorasick | None:
     return ahocorasick_rs.AhoCorasick(patterns, store_patterns=False) if patterns else None
 
 
-def _is_whole(folded: str, alias: str, start: int, end: int) -> bool:
+def is_whole(folded: str, alias: str, start: int, end: int) -> bool:
     """Tell whether an alias stands for itself there, and is not a piece of a longer word."""
     if start and _joins(folded[start - 1], alias[0]):
         return False

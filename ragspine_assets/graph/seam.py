@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from ragspine_assets.graph.extractors import RelationExtractor
+from ragspine_assets.graph.grounding import cleaned_name
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.model import (
     CONTROLLED_TYPES,
+    EDGE_META_ANSWER,
+    EDGE_META_CHUNK,
     EDGE_META_DERIVED,
+    EDGE_META_MODEL,
     EDGE_META_VERIFIED,
     ENTITY,
+    EXTERNAL_ENTITY,
+    METRIC,
+    MODEL_ENTITY,
     PROVENANCE_MODEL_DERIVED,
     PROVENANCE_UNVERIFIED,
     GraphEdge,
@@ -40,7 +48,13 @@ class GraphChunk:
 
 @dataclass(frozen=True)
 class ExtractedEdge:
-    """An edge of a deterministic extractor that the seam accepted, with the chunk it comes from."""
+    """An edge that the seam accepted, with the chunk it comes from.
+
+    Attributes:
+        text_hash: sha256 of the chunk's text; only for a model's edge.
+        model: the model that asserted it, as its extractor says; likewise.
+        answer_id: the kept answer that it was taken from, where the extractor keeps answers; likewise.
+    """
 
     src_type: str
     src: str
@@ -51,6 +65,9 @@ class ExtractedEdge:
     source_locator: str
     chunk_id: str = ""
     version: int = 0
+    text_hash: str = ""
+    model: str = ""
+    answer_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,11 +78,15 @@ class Extraction:
         edges: edges of a deterministic extractor, for the controlled tables.
         model_edges: edges of any other extractor, stamped with both markers; they have tables of their own.
         refused: how many edges were refused, by reason.
+        asserted: the model's edges again, each with the chunk it comes from.
+        extractor: name of the extractor.
     """
 
     edges: tuple[ExtractedEdge, ...] = ()
     model_edges: tuple[GraphEdge, ...] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
+    asserted: tuple[ExtractedEdge, ...] = ()
+    extractor: str = ""
 
 
 def extract_relations(
@@ -77,9 +98,11 @@ def extract_relations(
 
     Chunks of a document with any RESTRICTED chunk are not handed over. Refused, and counted by reason, are: what is no
     `GraphEdge` (`shape`); a document and locator that are not those of one chunk that was handed over (`lineage`); an
-    empty end or type (`empty`); a controlled type (`controlled_type`); an end or type in which the security gate finds
-    an external entity (`external`); an edge between a node and itself (`self_loop`). Edges of an extractor that does
-    not declare `deterministic = True` get both markers, whatever they say of themselves.
+    empty end or type (`empty`); a controlled type (`controlled_type`) of a deterministic extractor, whose edges go into
+    the controlled tables; an end or type in which the security gate finds an external entity (`external`); an edge
+    between a node and itself (`self_loop`). Edges of an extractor that does not declare `deterministic = True` get both
+    markers, whatever they say of themselves; their ends are the profile's entities and metrics or names of their own,
+    never documents, and a name that is too long or holds control characters is refused by that reason.
 
     Args:
         extractor: anything with `extract`.
@@ -88,19 +111,23 @@ def extract_relations(
     """
     secret = {chunk.doc_id for chunk in chunks if is_restricted(chunk.sensitivity)}
     handed = tuple(chunk for chunk in chunks if chunk.doc_id not in secret)
-    places = {(chunk.doc_id, chunk.source_locator): chunk for chunk in reversed(handed)}
+    places: dict[tuple[str, str], list[GraphChunk]] = {}
+    for chunk in handed:
+        places.setdefault((chunk.doc_id, chunk.source_locator), []).append(chunk)
     deterministic = getattr(extractor, "deterministic", False) is True
     refused: Counter[str] = Counter()
     edges: list[ExtractedEdge] = []
     model_edges: list[GraphEdge] = []
+    asserted: list[ExtractedEdge] = []
     external: dict[str, bool] = {}
+    hashes: dict[str, str] = {}
     for edge in extractor.extract(handed):
         # A third party's extractor may return anything.
         if not isinstance(edge, GraphEdge):  # pyright: ignore[reportUnnecessaryIsInstance]
             refused["shape"] += 1
             continue
-        place = places.get((edge.metadata.get("source_doc_id", ""), edge.metadata.get("source_locator", "")))
-        reason = _refusal(edge, place)
+        place = _place(edge, places)
+        reason = _refusal(edge, place, deterministic)
         if reason is None:
             for name in (edge.src, edge.dst, edge.type):
                 if name not in external:
@@ -110,43 +137,80 @@ def extract_relations(
         if reason is not None or place is None:
             refused[reason or "lineage"] += 1
             continue
-        src_type, src = _end(edge.src, edge.src_type, vocabulary)
-        dst_type, dst = _end(edge.dst, edge.dst_type, vocabulary)
+        end = _end if deterministic else _model_end
+        src_type, src = end(edge.src, edge.src_type, vocabulary)
+        dst_type, dst = end(edge.dst, edge.dst_type, vocabulary)
+        if EXTERNAL_ENTITY in (src_type, dst_type):
+            refused["external"] += 1
+            continue
         if (src_type, src) == (dst_type, dst):
             refused["self_loop"] += 1
-        elif deterministic:
-            edges.append(
-                ExtractedEdge(
-                    src_type,
-                    src,
-                    dst_type,
-                    dst,
-                    edge.type,
-                    place.doc_id,
-                    place.source_locator,
-                    place.chunk_id,
-                    place.version,
-                )
+            continue
+        kind = edge.type if deterministic else edge.type.strip()
+        found = ExtractedEdge(
+            *(src_type, src, dst_type, dst, kind),
+            *(place.doc_id, place.source_locator, place.chunk_id, place.version),
+        )
+        if deterministic:
+            edges.append(found)
+            continue
+        if place.text not in hashes:
+            hashes[place.text] = text_hash(place.text)
+        metadata = {
+            **edge.metadata,
+            EDGE_META_DERIVED: PROVENANCE_MODEL_DERIVED,
+            EDGE_META_VERIFIED: PROVENANCE_UNVERIFIED,
+        }
+        model_edges.append(GraphEdge(src, dst, kind, metadata, src_type, dst_type))
+        asserted.append(
+            replace(
+                found,
+                text_hash=hashes[place.text],
+                model=edge.metadata.get(EDGE_META_MODEL, ""),
+                answer_id=edge.metadata.get(EDGE_META_ANSWER, ""),
             )
-        else:
-            metadata = {
-                **edge.metadata,
-                EDGE_META_DERIVED: PROVENANCE_MODEL_DERIVED,
-                EDGE_META_VERIFIED: PROVENANCE_UNVERIFIED,
-            }
-            model_edges.append(GraphEdge(src, dst, edge.type, metadata, src_type, dst_type))
-    return Extraction(tuple(dict.fromkeys(edges)), tuple(model_edges), dict(sorted(refused.items())))
+        )
+    return Extraction(
+        tuple(dict.fromkeys(edges)),
+        tuple(model_edges),
+        dict(sorted(refused.items())),
+        tuple(dict.fromkeys(asserted)),
+        type(extractor).__qualname__,
+    )
 
 
-def _refusal(edge: GraphEdge, place: GraphChunk | None) -> str | None:
+def _place(edge: GraphEdge, places: Mapping[tuple[str, str], Sequence[GraphChunk]]) -> GraphChunk | None:
+    """Return the chunk an edge says it comes from: long paragraphs give several chunks one locator."""
+    key = edge.metadata.get("source_doc_id", ""), edge.metadata.get("source_locator", "")
+    chunks = places.get(key, ())
+    named = edge.metadata.get(EDGE_META_CHUNK, "")
+    return next((chunk for chunk in chunks if chunk.chunk_id == named), chunks[0] if chunks else None)
+
+
+def text_hash(text: str) -> str:
+    """Return the sha256 of a chunk's text, as DuckDB computes it too."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refusal(edge: GraphEdge, place: GraphChunk | None, deterministic: bool) -> str | None:
     if place is None:
         return "lineage"
     if not edge.src.strip() or not edge.dst.strip() or not edge.type.strip():
         return "empty"
-    if edge.type.strip().casefold() in CONTROLLED_TYPES:
-        return "controlled_type"
-    return None
+    if deterministic:
+        return "controlled_type" if edge.type.strip().casefold() in CONTROLLED_TYPES else None
+    return next((problem for name in (edge.src, edge.dst, edge.type) if (problem := cleaned_name(name)[1])), None)
 
 
 def _end(name: str, kind: str, vocabulary: Vocabulary) -> tuple[str, str]:
     return (kind, name) if kind and kind != ENTITY else vocabulary.resolve_entity(name)
+
+
+def _model_end(name: str, kind: str, vocabulary: Vocabulary) -> tuple[str, str]:
+    """Return the node a model means: one that the profile knows, or a name that stands for itself."""
+    if kind == METRIC and (metric := vocabulary.known_metric(name)):
+        return METRIC, metric
+    if kind == EXTERNAL_ENTITY or vocabulary.resolve_entity(name)[0] == EXTERNAL_ENTITY:
+        return EXTERNAL_ENTITY, name
+    code = vocabulary.known_entity(name)
+    return (ENTITY, code) if code else (MODEL_ENTITY, cleaned_name(name)[0])

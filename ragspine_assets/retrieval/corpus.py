@@ -51,6 +51,7 @@ class Corpus:
         languages: by which language's rules each text was read, see `Analyzer`.
         columns: the fields of `FILTER_KEYS`.
         ranks: rank of each chunk's label in the lattice.
+        parent_numbers: what `parents` returns, where it is known already.
     """
 
     chunks: Sequence[Chunk]
@@ -58,6 +59,7 @@ class Corpus:
     languages: Column
     columns: Mapping[str, Column]
     ranks: NDArray[np.int8]
+    parent_numbers: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.chunks)
@@ -87,6 +89,8 @@ class Corpus:
 
         A chunk without a parent is its own.
         """
+        if self.parent_numbers is not None:
+            return self.parent_numbers
         numbers: dict[tuple[str, int, str], int] = {}
         codes = np.arange(len(self.chunks), dtype=np.int64)
         for position, chunk in enumerate(self.chunks):

@@ -79,7 +79,7 @@ def _write(connection: duckdb.DuckDBPyConnection) -> int:
         row = connection.execute(
             f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
             f"SELECT {', '.join('s.' + name for name in CHUNK_COLUMNS)}, ?, d.version + 1, TRUE "
-            "FROM staged_chunk s JOIN _difference d USING (doc_id) WHERE d.is_staged ORDER BY s.doc_id, s.seq",
+            "FROM staged_chunk s JOIN _difference d USING (doc_id) WHERE d.is_staged",
             [datetime.now(UTC).replace(tzinfo=None)],
         ).fetchone()
     return row[0] if row else 0

@@ -1,0 +1,271 @@
+"""How snapshots lie on disk: one folder each, a manifest in it, and a file that names the current one (SPEC 6.6).
+
+A folder is complete before it gets its name, and never changes afterwards. What is current changes by replacing one
+small file, so that a reader sees the old snapshot or the new one and nothing between.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+FORMAT = 1
+"""Version of the layout. A reader refuses any other."""
+
+PRODUCT = "ragspine_assets"
+CURRENT = "CURRENT"
+MANIFEST = "manifest.json"
+CHUNKS = "chunks.arrow"
+LEXICAL = "lexical"
+GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence")
+
+_NAME = re.compile("[0-9a-f]{16}")
+_LOCK = ".lock"
+_BUILDING = ".building-"
+_REMOVED = ".removed-"
+_BLOCK = 1 << 20
+
+
+class SnapshotError(RuntimeError):
+    """A snapshot cannot be opened or published; the message says why and what to do. It holds no document text."""
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """What a published file must be: its size in bytes and the sha256 of its content."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a snapshot holds and from what it was made; nothing in it depends on what was not published.
+
+    Attributes:
+        digest: sha256 of all that decides the content; the same content has the same digest.
+        release: release of this package that wrote it.
+        published_at: when, UTC, ISO 8601. Not part of the digest.
+        max_label: highest label that may be in it.
+        analyzer: name of the analyzer its index was made with.
+        analyzer_version: what the terms depend on besides the texts.
+        chunkers: how the documents were cut.
+        sources: data versions of what is in it: ``chunks`` and ``graph``.
+        counts: documents, chunks, nodes, edges, evidence, and ``chunks LABEL`` for each label.
+        files: path relative to the folder to what the file must be.
+    """
+
+    digest: str
+    release: str
+    published_at: str
+    max_label: str
+    analyzer: str
+    analyzer_version: str
+    chunkers: tuple[str, ...]
+    sources: Mapping[str, str]
+    counts: Mapping[str, int]
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Name of the snapshot's folder."""
+        return self.digest[:16]
+
+    def to_json(self) -> str:
+        """Return the manifest as it is stored, with a checksum of itself."""
+        body = {"product": PRODUCT, "format": FORMAT, **asdict(self)}
+        return json.dumps({**body, "checksum": _checksum(body)}, indent=1, sort_keys=True) + "\n"
+
+
+def _checksum(body: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a snapshot.
+
+    Raises:
+        SnapshotError: there is none, it is damaged, or it is another product's or another format's.
+    """
+    try:
+        body = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        product, version = body.pop("product"), body.pop("format")
+    except FileNotFoundError:
+        raise SnapshotError(
+            f"{folder} is no snapshot: it has no {MANIFEST}. It may have been copied in part; copy the whole folder again."
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise SnapshotError(
+            f"{folder} is no snapshot that can be read: its {MANIFEST} is damaged. Copy or publish it again."
+        ) from None
+    if product != PRODUCT:
+        raise SnapshotError(f"{folder} was not written by {PRODUCT}. Give the folder that `serving_snapshot` publishes.")
+    if version != FORMAT:
+        cure = "Update ragspine_assets" if isinstance(version, int) and version > FORMAT else "Publish it again"
+        raise SnapshotError(f"{folder} has snapshot format {version}; this release reads format {FORMAT}. {cure}.")
+    checksum = body.pop("checksum", "")
+    if checksum != _checksum({"product": product, "format": version, **body}):
+        raise SnapshotError(f"{folder} is damaged: its {MANIFEST} is not as it was published. Copy or publish it again.")
+    try:
+        files = {name: FileEntry(**entry) for name, entry in body.pop("files").items()}
+        manifest = Manifest(**{**body, "chunkers": tuple(body["chunkers"])}, files=files)
+    except (KeyError, TypeError, AttributeError):
+        raise SnapshotError(f"{folder} is damaged: its {MANIFEST} is incomplete. Copy or publish it again.") from None
+    if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
+        raise SnapshotError(f"{folder} is no snapshot of ours: its {MANIFEST} names files outside of it.")
+    return manifest
+
+
+def check_sizes(folder: Path, manifest: Manifest) -> None:
+    """Compare the files of a snapshot with its manifest by size, which a copy that broke off does not survive.
+
+    Raises:
+        SnapshotError: a file is missing or has another size.
+    """
+    for name, entry in manifest.files.items():
+        try:
+            size = (folder / name).stat().st_size
+        except OSError:
+            raise SnapshotError(f"{folder} is incomplete: {name} is missing. Copy the whole folder again.") from None
+        if size != entry.bytes:
+            raise SnapshotError(
+                f"{folder} is incomplete or damaged: {name} has {size} bytes, not {entry.bytes}. Copy it again."
+            )
+
+
+def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
+    """Return the files of a snapshot that are missing or not as they were published, by sha256."""
+    damaged = []
+    for name, entry in sorted(manifest.files.items()):
+        try:
+            fine = file_entry(folder / name) == entry
+        except OSError:
+            fine = False
+        if not fine:
+            damaged.append(name)
+    return damaged
+
+
+def file_entry(path: Path) -> FileEntry:
+    """Return the size and the sha256 of a file."""
+    digest = hashlib.sha256()
+    size = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+    return FileEntry(size, digest.hexdigest())
+
+
+def seal(folder: Path, manifest: Manifest) -> Manifest:
+    """Write the manifest of a finished folder, and make sure that all of it is on disk."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    sealed = replace(manifest, files={path.relative_to(folder).as_posix(): file_entry(path) for path in paths})
+    (folder / MANIFEST).write_text(sealed.to_json(), encoding="utf-8")
+    for path in [*paths, folder / MANIFEST, *(path for path in folder.rglob("*") if path.is_dir()), folder]:
+        _to_disk(path)
+    return sealed
+
+
+def _to_disk(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def current_name(root: Path) -> str | None:
+    """Return the name of the current snapshot, None where nothing is published.
+
+    Raises:
+        SnapshotError: the file ``CURRENT`` names no snapshot.
+    """
+    try:
+        name = (root / CURRENT).read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        name = ""
+    if not _NAME.fullmatch(name):
+        raise SnapshotError(f"{root / CURRENT} does not name a snapshot. Publish again: `make run`.")
+    return name
+
+
+def make_current(root: Path, name: str) -> None:
+    """Make a snapshot the current one, at once and for good (it survives a loss of power)."""
+    temporary = root / f"{_BUILDING}{CURRENT}"
+    temporary.write_text(name + "\n", encoding="ascii")
+    _to_disk(temporary)
+    os.replace(temporary, root / CURRENT)
+    _to_disk(root)
+
+
+def withdraw_current(root: Path) -> None:
+    """Let nothing be current any more. Who has a snapshot open learns it from `Snapshot.is_current`."""
+    with suppress(FileNotFoundError):
+        (root / CURRENT).unlink()
+        _to_disk(root)
+
+
+def snapshot_folders(root: Path) -> list[Path]:
+    """Return the folders of published snapshots, oldest first."""
+    try:
+        found = [Path(entry.path) for entry in os.scandir(root) if _NAME.fullmatch(entry.name) and entry.is_dir()]
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name))
+
+
+def building_folder(root: Path) -> Path:
+    """Make a folder to build the next snapshot in."""
+    folder = root / f"{_BUILDING}{os.getpid()}"
+    folder.mkdir()
+    return folder
+
+
+def give_name(building: Path, name: str) -> Path:
+    """Give a finished folder its name."""
+    folder = building.with_name(name)
+    os.rename(building, folder)
+    _to_disk(folder.parent)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a snapshot: its name first, at once, then what is in it. Who has it open goes on reading."""
+    removed = folder.with_name(f"{_REMOVED}{folder.name}-{os.getpid()}")
+    try:
+        os.rename(folder, removed)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(removed, ignore_errors=True)
+
+
+@contextmanager
+def publishing(root: Path) -> Iterator[None]:
+    """Hold the right to change what is published; another publisher waits. The kernel frees it when its holder dies.
+
+    What a killed publisher left is removed first.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for entry in os.scandir(root):
+            if entry.name.startswith((_BUILDING, _REMOVED)):
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path, ignore_errors=True)
+                else:
+                    os.unlink(entry.path)
+        yield
+    finally:
+        os.close(descriptor)

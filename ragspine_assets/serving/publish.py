@@ -1,0 +1,369 @@
+"""Publishing: a snapshot is built beside the others, proved, and made current by replacing one file (SPEC 6.6)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ragspine_assets.policy import DomainProfile, Sensitivity
+from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_analyzer
+from ragspine_assets.retrieval.lexical import LexicalIndex, TermCounts
+from ragspine_assets.retrieval.narrative_index import servable_label
+from ragspine_assets.store import ChunkStore
+
+from .columns import INDEX_LANGUAGE, PublishedChunks, write_table
+from .content import LABELS_NOW, chunk_table, graph_table, servable, survey
+from .layout import (
+    CHUNKS,
+    GRAPH_TABLES,
+    LEXICAL,
+    Manifest,
+    SnapshotError,
+    building_folder,
+    current_name,
+    damaged_files,
+    give_name,
+    make_current,
+    publishing,
+    read_manifest,
+    remove_folder,
+    seal,
+    snapshot_folders,
+    withdraw_current,
+)
+from .snapshot import Snapshot
+from .traces import isolation_traces
+
+DEFAULT_KEEP = 3
+"""How many snapshots are kept, the current one among them."""
+
+
+class PublishingRefused(SnapshotError):
+    """Nothing was published, and what was current stays so unless it holds a document whose label was raised."""
+
+
+@dataclass
+class PublishReport:
+    """What publishing did.
+
+    Attributes:
+        manifest: of the current snapshot.
+        published: whether another snapshot is current than before.
+        documents: what changed since the last one: ``new``, ``changed``, ``unchanged``, ``gone``.
+        chunks_read: chunks whose terms were found anew.
+        chunks_reused: chunks whose terms were known from the last snapshot.
+        withdrawn: kept snapshots that were deleted because a label was raised.
+        pruned: kept snapshots that were deleted because there are newer ones.
+        bytes: size of the current snapshot.
+        seconds: time by part of the work.
+    """
+
+    manifest: Manifest
+    published: bool = False
+    documents: dict[str, int] = field(default_factory=dict)
+    chunks_read: int = 0
+    chunks_reused: int = 0
+    withdrawn: list[str] = field(default_factory=list)
+    pruned: list[str] = field(default_factory=list)
+    bytes: int = 0
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+def publish_snapshot(
+    store: ChunkStore,
+    root: str | Path,
+    *,
+    max_label: str = Sensitivity.CONFIDENTIAL,
+    analyzer: AnalyzerName = "default",
+    keep: int = DEFAULT_KEEP,
+    failed_checks: Sequence[str] = (),
+    profile: DomainProfile | None = None,
+) -> PublishReport:
+    """Publish what the store may serve now; where nothing changed, nothing is published again.
+
+    Kept snapshots that hold a document whose label was raised above their ``max_label`` are deleted in every case, also
+    when publishing is refused.
+
+    Args:
+        store: the chunk store.
+        root: folder of the snapshots; made if it is missing.
+        max_label: highest label that is published.
+        analyzer: how texts become terms.
+        keep: how many snapshots are kept, the current one among them; at least 1.
+        failed_checks: blocking checks of upstream assets that failed last. Any of them forbids publishing.
+        profile: the domain profile; what it names is no secret. Without it, what the graph has of it counts.
+
+    Raises:
+        PublishingRefused: a check failed, or the built snapshot holds something of a document it must not hold.
+        ValueError: ``max_label`` is RESTRICTED or no label, there is no such analyzer, or ``keep`` is below 1.
+    """
+    label = servable_label(max_label)
+    terms = make_analyzer(analyzer)
+    if keep < 1:
+        raise ValueError(f"keep must be at least 1, the current snapshot; it is {keep}")
+    root = Path(root)
+    with publishing(root), store.connect() as connection:
+        raised = snapshots_with_raised_labels(connection, root)
+        try:
+            if failed_checks:
+                raise PublishingRefused(
+                    f"Not published: {', '.join(failed_checks)} failed last. Repair it and run `make run`; until then "
+                    "the former snapshot is served."
+                )
+            with servable(connection, label):
+                manifest = survey(connection, max_label=label, analyzer=analyzer, published_at=_now())
+                report = _bring_up_to_date(connection, root, manifest, terms, profile)
+        except BaseException:
+            # What must not be served any more is not served, whatever else went wrong.
+            _delete(root, raised)
+            raise
+        report.withdrawn = _delete(root, [folder for folder in raised if folder.name != manifest.name])
+        kept = [folder for folder in snapshot_folders(root) if folder.name != manifest.name]
+        surplus = kept[: max(len(kept) - (keep - 1), 0)]
+        report.pruned = _delete(root, surplus)
+    report.bytes = sum(entry.bytes for entry in report.manifest.files.values())
+    return report
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _bring_up_to_date(
+    connection: duckdb.DuckDBPyConnection,
+    root: Path,
+    manifest: Manifest,
+    analyzer: Analyzer,
+    profile: DomainProfile | None,
+) -> PublishReport:
+    started = time.perf_counter()
+    former = _sound(root, current_name_or_none(root))
+    if former is not None and former.path.name == manifest.name:
+        report = PublishReport(former.manifest, documents=_changes(former.chunks, former.chunks))
+        report.seconds["comparing"] = time.perf_counter() - started
+        return report
+    again = _sound(root, manifest.name)
+    if again is not None:
+        # The content of a kept snapshot is back, as after a file was changed and changed back.
+        report = PublishReport(again.manifest, True, _changes(former.chunks if former else None, again.chunks))
+        os.utime(again.path)
+        make_current(root, manifest.name)
+        return report
+    remove_folder(root / manifest.name)
+    report = PublishReport(manifest, True)
+    report.seconds["comparing"] = time.perf_counter() - started
+    building = building_folder(root)
+    try:
+        report.manifest = _build(connection, building, manifest, analyzer, former, report)
+        built = Snapshot.open(building, verify=True)
+        proving = time.perf_counter()
+        traces = isolation_traces(connection, built, profile)
+        if traces:
+            raise PublishingRefused(
+                f"Not published: the new snapshot holds something of {', '.join(traces[:10])}, which may not be in it. "
+                "Run `make check`; until then the former snapshot is served."
+            )
+        report.seconds["proving isolation"] = time.perf_counter() - proving
+        report.documents = _changes(former.chunks if former else None, built.chunks)
+        give_name(building, manifest.name)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    make_current(root, manifest.name)
+    return report
+
+
+def current_name_or_none(root: Path) -> str | None:
+    """Return the name of the current snapshot; None also where ``CURRENT`` cannot be read, which publishing repairs."""
+    try:
+        return current_name(root)
+    except SnapshotError:
+        return None
+
+
+def _sound(root: Path, name: str | None) -> Snapshot | None:
+    """Open a snapshot if it is there and every byte of it is as it was published."""
+    if name is None or not (root / name).is_dir():
+        return None
+    try:
+        return Snapshot.open(root / name, verify=True)
+    except SnapshotError:
+        return None
+
+
+def _build(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    manifest: Manifest,
+    analyzer: Analyzer,
+    former: Snapshot | None,
+    report: PublishReport,
+) -> Manifest:
+    started = time.perf_counter()
+    table = chunk_table(connection)
+    for name in GRAPH_TABLES:
+        write_table(graph_table(connection, name), folder / f"{name}.arrow")
+    read = time.perf_counter()
+    report.seconds["reading the store"] = read - started
+    if former is not None and former.manifest.analyzer_version != manifest.analyzer_version:
+        former = None
+    if former is not None and former.manifest.analyzer != manifest.analyzer:
+        former = None
+    table = _with_languages(table, analyzer, former)
+    index, report.chunks_read = _index(PublishedChunks(table), analyzer, former)
+    report.chunks_reused = table.num_rows - report.chunks_read
+    indexed = time.perf_counter()
+    report.seconds["indexing"] = indexed - read
+    write_table(table, folder / CHUNKS)
+    index.save(folder / LEXICAL)
+    sealed = seal(folder, manifest)
+    report.seconds["writing"] = time.perf_counter() - indexed
+    return sealed
+
+
+def _with_languages(table: pa.Table, analyzer: Analyzer, former: Snapshot | None) -> pa.Table:
+    """Fill in by which language's rules each chunk is read; it is a property of its document."""
+    chunks = PublishedChunks(table)
+    texts = chunks.texts()
+    known: dict[tuple[str, int, str], str] = {}
+    if former is not None:
+        known = {key: language for key, language, _ in _documents(former.chunks)}
+    numbers: dict[str, int] = {}
+    codes = np.zeros(len(chunks), np.int32)
+    for key, _, positions in _documents(chunks):
+        language = known.get(key)
+        if language is None:
+            language = analyzer.language(key[2], (texts[position] for position in positions.tolist()))
+        codes[positions] = numbers.setdefault(language, len(numbers))
+    place = table.schema.get_field_index(INDEX_LANGUAGE)
+    values = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(list(numbers) or [""], pa.large_string()))
+    return table.set_column(place, table.schema.field(place), values)
+
+
+def _documents(chunks: PublishedChunks) -> list[tuple[tuple[str, int, str], str, NDArray[np.intp]]]:
+    """Return of each document its id, version and stated language, the language it is read by, and its positions."""
+    found = []
+    for doc_id in chunks.values["doc_id"]:
+        positions = chunks.of_document(doc_id)
+        first = int(positions[0])
+        stated = chunks.values["language"][chunks.codes["language"][first]]
+        read_by = chunks.values[INDEX_LANGUAGE][chunks.codes[INDEX_LANGUAGE][first]]
+        found.append(((doc_id, int(chunks.numbers["version"][first]), stated), read_by, positions))
+    return found
+
+
+def _index(chunks: PublishedChunks, analyzer: Analyzer, former: Snapshot | None) -> tuple[LexicalIndex, int]:
+    """Return the index of some chunks, and for how many of them the terms had to be found."""
+    keys = _text_keys(chunks)
+    earlier = _text_keys(former.chunks) if former is not None else keys[:0]
+    known, first = np.unique(earlier, return_index=True)
+    place = np.searchsorted(known, keys)
+    place[place == len(known)] = 0
+    found = known[place] == keys if len(known) else np.zeros(len(keys), np.bool_)
+    new, which = np.unique(keys[~found], return_inverse=True)
+    # Equal texts are read once.
+    representative = np.empty(len(new), np.intp)
+    representative[which[::-1]] = np.flatnonzero(~found)[::-1]
+    texts, languages = chunks.texts(), chunks.values[INDEX_LANGUAGE]
+    codes = chunks.codes[INDEX_LANGUAGE]
+    fresh = TermCounts.of(
+        analyzer.terms(texts[position], languages[codes[position]]) for position in representative.tolist()
+    )
+    part = np.where(found, 0, 1).astype(np.int32)
+    position = np.zeros(len(keys), np.int64)
+    if former is not None:
+        position[found] = first[place[found]]
+    position[~found] = which
+    base = former.lexical.counts() if former is not None else TermCounts.of(())
+    return LexicalIndex(TermCounts.gathered([base, fresh], part, position)), int((~found).sum())
+
+
+def _text_keys(chunks: PublishedChunks) -> NDArray[np.void]:
+    """Return what the terms of each chunk depend on: 16 bytes of a hash of its language and its text."""
+    texts = chunks.texts()
+    prefixes = [hashlib.blake2b(f"{language}\0".encode(), digest_size=16) for language in chunks.values[INDEX_LANGUAGE]]
+    codes = chunks.codes[INDEX_LANGUAGE].tolist()
+    data, places = texts.data, texts.offsets.tolist()
+    keys = bytearray()
+    for position, code in enumerate(codes):
+        digest = prefixes[code].copy()
+        digest.update(data[places[position] : places[position + 1]])
+        keys += digest.digest()
+    return np.frombuffer(bytes(keys), np.dtype("V16")) if codes else np.empty(0, np.dtype("V16"))
+
+
+def _changes(before: PublishedChunks | None, after: PublishedChunks) -> dict[str, int]:
+    old = _versions(before) if before is not None else {}
+    new = _versions(after)
+    return {
+        "new": sum(doc_id not in old for doc_id in new),
+        "changed": sum(doc_id in old and old[doc_id] != version for doc_id, version in new.items()),
+        "unchanged": sum(old.get(doc_id) == version for doc_id, version in new.items()),
+        "gone": sum(doc_id not in new for doc_id in old),
+    }
+
+
+def _versions(chunks: PublishedChunks) -> dict[str, int]:
+    codes, first = np.unique(chunks.codes["doc_id"], return_index=True)
+    versions = chunks.numbers["version"][first].tolist()
+    return {chunks.values["doc_id"][code]: number for code, number in zip(codes.tolist(), versions, strict=True)}
+
+
+def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Path) -> list[Path]:
+    """Return the published folders that hold a document whose label is now above their ``max_label``, oldest first.
+
+    A folder that cannot be read is among them: nobody can tell what it holds.
+    """
+    folders = snapshot_folders(root)
+    if not folders:
+        return []
+    ranks = dict(connection.execute(f"SELECT doc_id, rank FROM ({LABELS_NOW})").fetchall())
+    raised = []
+    for folder in folders:
+        try:
+            limit = servable_label(read_manifest(folder).max_label).rank
+            documents = Snapshot.open(folder, verify=False).chunks.values["doc_id"]
+            if any(ranks.get(doc_id, 0) > limit for doc_id in documents):
+                raised.append(folder)
+        except (SnapshotError, ValueError):
+            raised.append(folder)
+    return raised
+
+
+def withdraw_documents_from_snapshots(root: str | Path, doc_ids: Sequence[str]) -> list[str]:
+    """Delete every kept snapshot that holds one of some documents, the current one too; return their names."""
+    root = Path(root)
+    if not snapshot_folders(root):
+        return []
+    wanted = set(doc_ids)
+    with publishing(root):
+        holding = []
+        for folder in snapshot_folders(root):
+            try:
+                if not wanted.isdisjoint(Snapshot.open(folder, verify=False).chunks.values["doc_id"]):
+                    holding.append(folder)
+            except SnapshotError:
+                holding.append(folder)
+        return _delete(root, holding)
+
+
+def _delete(root: Path, folders: Sequence[Path]) -> list[str]:
+    current = current_name_or_none(root)
+    for folder in folders:
+        if folder.name == current:
+            withdraw_current(root)
+        remove_folder(folder)
+    return [folder.name for folder in folders]
+
+

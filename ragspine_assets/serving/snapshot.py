@@ -1,0 +1,252 @@
+"""The reader of a published snapshot: what applications hold (SPEC 6.6). It needs neither Dagster nor the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, cast
+
+import duckdb
+import pyarrow as pa
+
+from ragspine_assets.graph import DuckDBGraphStore
+from ragspine_assets.policy.lattice import Sensitivity, read_label
+from ragspine_assets.retrieval.embedding import EmbeddingBackend
+from ragspine_assets.retrieval.narrative_index import NarrativeIndex, servable_label
+from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
+from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
+from ragspine_assets.store.chunk_store import StoredChunk
+
+from .columns import SCHEMA, PublishedChunks, map_table
+from .layout import (
+    CHUNKS,
+    LEXICAL,
+    MANIFEST,
+    Manifest,
+    SnapshotError,
+    check_sizes,
+    current_name,
+    damaged_files,
+    read_manifest,
+)
+
+if TYPE_CHECKING:
+    from ragspine_assets.retrieval.analysis import AnalyzerName
+    from ragspine_assets.retrieval.context import NodePostprocessor
+    from ragspine_assets.retrieval.lexical import LexicalIndex
+    from ragspine_assets.retrieval.rewriting import QueryRewriter
+
+VERIFY_UP_TO = 128 * 1024 * 1024
+"""Size in bytes up to which a snapshot is hashed when it is opened: about a tenth of a second."""
+
+_ATTEMPTS = 5
+
+
+class Snapshot:
+    """A published snapshot, open and immutable.
+
+    All files are opened and memory-mapped at once, so that a snapshot stays readable when a newer one is published and
+    when its folder is deleted. It may be used by several threads; `graph` gives each caller a graph of its own.
+
+    Use `open` to get one.
+    """
+
+    def __init__(
+        self, path: Path, manifest: Manifest, chunks: PublishedChunks, lexical: LexicalIndex, graph: dict[str, pa.Table]
+    ) -> None:
+        self.path = path
+        """The folder it was opened from."""
+        self.manifest = manifest
+        """What it holds and from what it was made."""
+        self.chunks = chunks
+        """Its chunks, in natural order of ``chunk_id``."""
+        self.lexical = lexical
+        """The index of their texts."""
+        self._graph = graph
+        self._corpus = chunks.corpus(lexical)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({str(self.path)!r}, {len(self)} chunks)"
+
+    def __len__(self) -> int:
+        return len(self.chunks)
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool | None = None) -> Self:
+        """Open a snapshot.
+
+        Args:
+            path: the folder of snapshots, whose current one is opened, or one snapshot's folder, wherever it was copied.
+            verify: whether every byte is compared with the manifest's sha256. By default this is done up to
+                `VERIFY_UP_TO`; of larger ones sizes and structure are compared, and `verify` does the rest.
+
+        Raises:
+            SnapshotError: nothing is published there, or it is damaged, incomplete, another product's, or of a newer
+                format. The message says which, and what to do.
+        """
+        path = Path(path)
+        if (path / MANIFEST).is_file():
+            return cls._open(path, verify)
+        last: SnapshotError | None = None
+        for _ in range(_ATTEMPTS):
+            name = current_name(path)
+            if name is None:
+                break
+            try:
+                return cls._open(path / name, verify)
+            except SnapshotError as error:
+                # It may have been replaced and deleted between the two steps; then there is another one to open.
+                last = error
+                if current_name(path) == name:
+                    raise
+        if last is not None:
+            raise last
+        if path.is_dir():
+            raise SnapshotError(
+                f"Nothing is published in {path}: nothing was yet, or it was withdrawn because a label was raised. "
+                "Publish with `make run`."
+            )
+        raise SnapshotError(f"There is no folder {path}. Publish with `make run`, or name the folder of snapshots.")
+
+    @classmethod
+    def _open(cls, folder: Path, verify: bool | None) -> Self:
+        from ragspine_assets.retrieval.lexical import LexicalIndex
+
+        manifest = read_manifest(folder)
+        check_sizes(folder, manifest)
+        if verify is None:
+            verify = sum(entry.bytes for entry in manifest.files.values()) <= VERIFY_UP_TO
+        if verify and (damaged := damaged_files(folder, manifest)):
+            raise _damaged(folder, damaged)
+        try:
+            servable_label(manifest.max_label)
+            table = map_table(folder / CHUNKS)
+            if table.schema != SCHEMA:
+                raise ValueError("other columns")
+            lexical = LexicalIndex.load(folder / LEXICAL)
+            chunks = PublishedChunks(table)
+            if len(lexical) != len(chunks):
+                raise ValueError("index and chunks differ")
+            graph = {
+                name.removesuffix(".arrow"): map_table(folder / name)
+                for name in sorted(manifest.files)
+                if name.endswith(".arrow") and name != CHUNKS
+            }
+            return cls(folder, manifest, chunks, lexical, graph)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise SnapshotError(
+                f"{folder} cannot be read ({type(error).__name__}): it is damaged or incomplete. Copy or publish it again."
+            ) from None
+
+    def verify(self) -> None:
+        """Compare every byte with the manifest.
+
+        Raises:
+            SnapshotError: a file is not as it was published, or the folder is gone.
+        """
+        if damaged := damaged_files(self.path, self.manifest):
+            raise _damaged(self.path, damaged)
+
+    def is_current(self) -> bool:
+        """Tell whether this is still the snapshot that ``CURRENT`` beside it names.
+
+        False after a newer one was published, and after publication was withdrawn: open again, or stop serving.
+        """
+        try:
+            return current_name(self.path.parent) == self.manifest.name == self.path.name
+        except SnapshotError:
+            return False
+
+    def retriever(
+        self,
+        *,
+        max_label: str | None = None,
+        retry_without_filters: bool = False,
+        postprocessor: NodePostprocessor | Sequence[NodePostprocessor] | None = None,
+        embedding_backend: EmbeddingBackend | None = None,
+        query_rewriter: QueryRewriter | None = None,
+        judge: ListwiseJudge | None = None,
+        top_n: int = TOP_N,
+        collapse_parents: bool = False,
+    ) -> NarrativeIndexRetriever:
+        """Return a retriever over this snapshot, see `NarrativeIndexRetriever` and `NarrativeIndex` for the arguments.
+
+        Args:
+            max_label: highest label a snippet may have; that of the snapshot if not given.
+            retry_without_filters: whether a search that found nothing is repeated without its filters.
+            postprocessor: what to do with snippets before they are returned.
+            embedding_backend: adds dense scores.
+            query_rewriter: gives further variants of a query.
+            judge: reorders the hits.
+            top_n: how many hits are left after a judge.
+            collapse_parents: whether only the best child of each section counts.
+
+        Raises:
+            ValueError: ``max_label`` is RESTRICTED or no label.
+            ImportError: the snapshot was made with stemming, and stemming is not installed.
+        """
+        corpus = self._corpus
+        if collapse_parents:
+            from dataclasses import replace
+
+            corpus = replace(corpus, parent_numbers=self.chunks.parent_numbers())
+        index = NarrativeIndex(
+            corpus,
+            analyzer=cast("AnalyzerName", self.manifest.analyzer),
+            embedding_backend=embedding_backend,
+            query_rewriter=query_rewriter,
+            judge=judge,
+            top_n=top_n,
+            collapse_parents=collapse_parents,
+        )
+        limit = servable_label(self.manifest.max_label if max_label is None else max_label)
+        return NarrativeIndexRetriever(
+            index,
+            max_label=min(limit, servable_label(self.manifest.max_label), key=lambda label: label.rank),
+            retry_without_filters=retry_without_filters,
+            postprocessor=postprocessor,
+        )
+
+    def chunk(self, citation: str) -> StoredChunk | None:
+        """Return the chunk that a citation ``{doc_id}@v{version}#c{seq}`` or a ``chunk_id`` names; None if not here."""
+        for doc_id, version, seq in citations(citation):
+            for position in self.chunks.of_document(doc_id).tolist():
+                if int(self.chunks.numbers["seq"][position]) == seq and (
+                    version is None or int(self.chunks.numbers["version"][position]) == version
+                ):
+                    chunk = self.chunks[position]
+                    # The exit, for a snapshot that somebody else made.
+                    return chunk if read_label(chunk.sensitivity) < Sensitivity.RESTRICTED else None
+        return None
+
+    def graph(self) -> DuckDBGraphStore:
+        """Return the graph view: `DuckDBGraphStore` over a database in memory, loaded from the snapshot."""
+        connection = duckdb.connect(
+            ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+        )
+        for name, table in self._graph.items():
+            connection.register("_published", table)
+            connection.execute(f"CREATE TABLE {name} AS FROM _published")
+            connection.unregister("_published")
+        return DuckDBGraphStore(connection)
+
+
+def citations(citation: str) -> list[tuple[str, int | None, int]]:
+    """Return how a citation or a ``chunk_id`` can be read: document, version (None for the one that counts), ``seq``.
+
+    A document may be called ``notes@v2``, so there can be two ways.
+    """
+    head, mark, seq = citation.rpartition("#c")
+    if not (mark and head and seq.isascii() and seq.isdecimal() and len(seq) < 10):
+        return []
+    doc_id, mark, version = head.rpartition("@v")
+    ways: list[tuple[str, int | None, int]] = []
+    if mark and doc_id and version.isascii() and version.isdecimal() and len(version) < 10:
+        ways.append((doc_id, int(version), int(seq)))
+    return [*ways, (head, None, int(seq))]
+
+
+def _damaged(folder: Path, files: Sequence[str]) -> SnapshotError:
+    return SnapshotError(
+        f"{folder} is damaged: {', '.join(files[:3])} is not as it was published. Copy or publish it again."
+    )
