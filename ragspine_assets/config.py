@@ -46,6 +46,14 @@ class ServiceConfig:
     time_limit_s: float = _setting(60.0, "Seconds that parsing one file may take.")
     max_file_bytes: int = _setting(100 * 1024 * 1024, "Largest file that is parsed, in bytes.")
     wait_s: float = _setting(30.0, "Seconds to wait while another process holds the store.")
+    turn_s: float = _setting(900.0, "Seconds to wait for runs that started earlier to finish.")
+    automation: bool = _setting(True, "Whether schedules and sensors are on when nobody has switched them in the UI.")
+    refresh_cron: str = _setting("15 2 * * *", "When everything is brought up to date, as cron writes it.")
+    checks_cron: str = _setting("45 * * * *", "When every promise is proved, as cron writes it.")
+    timezone: str = _setting("UTC", "Time zone of the two schedules.")
+    watch_interval_s: int = _setting(60, "Seconds between two looks at source, profile and facts.")
+    fresh_for_h: float = _setting(36.0, "Hours after which what is served counts as stale.")
+    notifier: str = _setting("", "Called with each failed run: `module:function`; empty for none.")
     allow_mass_removal: bool = _setting(False, "Go on although more than half of the documents are gone.")
 
     @classmethod

@@ -40,7 +40,7 @@ def build_defs(
             workers=config.workers,
             allow_mass_removal=config.allow_mass_removal,
         ),
-        "store": StoreResource(path=config.store, wait_s=config.wait_s),
+        "store": StoreResource(path=config.store, wait_s=config.wait_s, turn_s=config.turn_s),
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
         "chunker": ChunkerResource(spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars),

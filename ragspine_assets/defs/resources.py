@@ -6,7 +6,7 @@ belong here: any work. A wrong value fails when the definitions load or the run 
 
 from pathlib import Path
 
-from dagster import ConfigurableResource
+from dagster import ConfigurableResource, InitResourceContext
 from pydantic import ConfigDict, Field, field_validator
 
 from ragspine_assets.chunking import Chunker, make_chunker
@@ -17,6 +17,8 @@ from ragspine_assets.documents.source import METADATA_FILE
 from ragspine_assets.graph import RelationExtractor, make_relation_extractor
 from ragspine_assets.policy import DomainProfile, load_profile
 from ragspine_assets.store import ChunkStore
+
+from .runs import close_dead_runs, take_turn
 
 
 class _Strict(ConfigurableResource):
@@ -51,6 +53,14 @@ class StoreResource(_Strict):
 
     path: str = Field("data/ragspine.duckdb", description="The store file; created if it is missing.")
     wait_s: float = Field(30.0, ge=0, description="Seconds to wait while another process holds the store.")
+    turn_s: float = Field(900.0, ge=0, description="Seconds to wait for runs that started earlier to finish.")
+
+    def setup_for_execution(self, context: InitResourceContext) -> None:
+        """Let runs of this instance that started earlier finish first: each proves what it finds, so it must stand still."""
+        if context.instance is not None and context.run_id:
+            say = context.log.info if context.log else lambda _: None
+            close_dead_runs(context.instance, own=context.run_id)
+            take_turn(context.instance, context.run_id, wait_s=self.turn_s, say=say)
 
     def open(self) -> ChunkStore:
         """Return the store; each call on it opens the file and closes it again."""

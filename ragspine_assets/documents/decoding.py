@@ -103,6 +103,22 @@ def decode_text(data: bytes, *, markup: bool = False) -> DecodedText:
     return _checked(_decode(data, markup))
 
 
+def decode_declared(data: bytes, encoding: str) -> DecodedText:
+    """Decode bytes whose encoding is named beside them, as in the header of a mail.
+
+    Args:
+        data: the bytes.
+        encoding: the name; it is believed before anything but a byte order mark, if the bytes fit it.
+
+    Raises:
+        UndecodableText: as ``decode_text``.
+    """
+    name = _known(encoding)
+    if name and not data.startswith(tuple(mark for mark, _ in _BOMS)) and (text := _strictly(data, name)) is not None:
+        return _checked(DecodedText(text, name, "declared"))
+    return decode_text(data)
+
+
 def _decode(data: bytes, markup: bool) -> DecodedText:
     for mark, encoding in _BOMS:
         if data.startswith(mark):
@@ -233,17 +249,25 @@ _MEANT = {
 }
 
 
+_NO_ENCODINGS = frozenset(
+    {"idna", "punycode", "raw-unicode-escape", "unicode-escape", "undefined", "charmap", "mbcs", "oem"}
+)
+
+
 def _declared(data: bytes) -> str:
     found = _DECLARATION.search(data[:4096])
-    if found is None:
-        return ""
-    name = (found.group(1) or found.group(2)).decode("ascii", "ignore").lower()
+    return _known((found.group(1) or found.group(2)).decode("ascii", "ignore")) if found else ""
+
+
+def _known(name: str) -> str:
+    """The codec that is meant by the name a document gives its encoding; '' for none that is worth a try."""
+    name = name.lower()
     try:
         known = codecs.lookup(_MEANT.get(name, name))
-    except LookupError:
+    except (LookupError, ValueError):
         return ""
-    if not getattr(known, "_is_text_encoding", True) or known.name.startswith("utf"):
-        # A page that says it is Unicode and got this far is not.
+    if not getattr(known, "_is_text_encoding", True) or known.name.startswith("utf") or known.name in _NO_ENCODINGS:
+        # A document that says it is Unicode and got this far is not.
         return ""
     return _MEANT.get(known.name, known.name)
 

@@ -18,6 +18,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from .decoding import UndecodableText, decode_text
+from .lost_lines import restore_lost_lines
+from .mail import recode_mail
 from .normalise import normalise_text
 from .office import UnsafePackage, check_package, repair_slides, repair_word
 from .pages import align_pages, cut_at_marks
@@ -239,12 +241,17 @@ def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) ->
 
 def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
     mark, notes = "", ()
-    if suffix == ".docx":
-        data = repair_word(data)
-    elif suffix == ".pptx":
-        # A mark made of the file's own bytes cannot stand in its text.
-        mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page"
-        data, notes = repair_slides(data)
+    try:
+        if suffix == ".eml":
+            data = recode_mail(data, lambda page: _without_head(page)[0])
+        elif suffix == ".docx":
+            data = repair_word(data)
+        elif suffix == ".pptx":
+            # A mark made of the file's own bytes cannot stand in its text.
+            mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page"
+            data, notes = repair_slides(data)
+    except (UnsafePackage, UndecodableText) as problem:
+        raise ExtractionError(str(problem)) from None
     result = _parse(data, _MIME[suffix], limits, mark=mark)
     text = normalise_text(result.content)
     pages, starts = 0, ()
@@ -254,6 +261,7 @@ def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits
     elif suffix == ".pdf":
         pages = int((result.metadata.get("pages") or {}).get("total_count") or 0)
         starts = align_pages(text, (result.document or {}).get("nodes", ()), pages)
+        text, starts, _ = restore_lost_lines(text, [str(page["content"]) for page in result.pages or ()], starts)
     elif suffix in {".eml", ".msg"}:
         text = _with_attachments(text, result)
     title = result.metadata.get("subject" if suffix in {".eml", ".msg"} else "title")

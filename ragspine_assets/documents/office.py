@@ -91,8 +91,23 @@ class _Package:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self.parts: dict[str, bytes] = {}
         with zipfile.ZipFile(io.BytesIO(data)) as package:
-            self.parts = {entry.filename: package.read(entry) for entry in package.infolist()}
+            for entry in package.infolist():
+                try:
+                    self.parts[entry.filename] = package.read(entry)
+                except (
+                    zipfile.BadZipFile,
+                    zlib.error,
+                    NotImplementedError,
+                    RuntimeError,
+                    ValueError,
+                    EOFError,
+                    OSError,
+                ):
+                    # A picture may be damaged without harm to the text.
+                    if entry.filename.endswith((".xml", ".rels")):
+                        raise UnsafePackage("it is damaged: a part of it cannot be unpacked") from None
         self._changed = False
 
     def tree(self, name: str) -> ET.Element | None:

@@ -26,7 +26,7 @@ def cut_at_marks(text: str, mark: str, additions: Sequence[str] = ()) -> tuple[s
         mark: letters that no text of the document holds.
         additions: for each page from the first, text to add at its end.
     """
-    pieces = re.split(rf"\s*{re.escape(mark)}(\d+)\.\s*", text)
+    pieces = re.split(rf"\s*{re.escape(mark)}(\d+)\.(?:[ \t]*\n)*", text)
     kept = [pieces[0].strip("\n")] if pieces[0].strip() else []
     starts: list[int] = []
     count = sum(len(paragraphs(piece)) for piece in kept)

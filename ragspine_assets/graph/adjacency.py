@@ -22,6 +22,8 @@ Numbers = npt.NDArray[np.int64]
 
 REVISION = "graph_revision"
 """Setting of a store that changes with its graph, so that a reader sees at once whether its arrays still hold."""
+MODEL_REVISION = "model_revision"
+"""The same for what models assert."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +139,10 @@ def graph_token(con: duckdb.DuckDBPyConnection) -> tuple[object, ...]:
     return hashed[0]
 
 
-def write_revision(con: duckdb.DuckDBPyConnection, digest: str | None) -> None:
+def write_revision(con: duckdb.DuckDBPyConnection, digest: str | None, name: str = REVISION) -> None:
     """Note the digest of the graph as it now is; None says that it changed and nobody has computed it yet."""
     if "store_setting" not in existing_tables(con):
         return
-    con.execute("DELETE FROM store_setting WHERE name = $name", {"name": REVISION})
+    con.execute("DELETE FROM store_setting WHERE name = $name", {"name": name})
     if digest is not None:
-        con.execute(
-            "INSERT INTO store_setting (name, value) VALUES ($name, $value)", {"name": REVISION, "value": digest}
-        )
+        con.execute("INSERT INTO store_setting (name, value) VALUES ($name, $value)", {"name": name, "value": digest})

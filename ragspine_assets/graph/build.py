@@ -7,7 +7,7 @@ tables and share everything behind them, so they cannot disagree. Only differenc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Protocol
 
@@ -15,6 +15,8 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.graph.adjacency import write_revision
+from ragspine_assets.graph.answers import forget_answers
+from ragspine_assets.graph.differences import count_by_type, same, write_differences
 from ragspine_assets.graph.extractors import RelationExtractor
 from ragspine_assets.graph.facts import fact_table
 from ragspine_assets.graph.graph_store import DuckDBGraphStore, GraphSource
@@ -31,6 +33,15 @@ from ragspine_assets.graph.model import (
     PROFILE_SOURCE,
     Fact,
 )
+from ragspine_assets.graph.model_tables import TEMPORARY as _MODEL_TEMPORARY
+from ragspine_assets.graph.model_tables import (
+    ModelReport,
+    stage_asserted,
+    withdraw_from_model_tables,
+    write_model_tables,
+)
+from ragspine_assets.graph.review import TEMPORARY as _REVIEW_TEMPORARY
+from ragspine_assets.graph.review import ReviewDecision, ReviewReport, stage_review, waiting_edges
 from ragspine_assets.graph.seam import ExtractedEdge, Extraction, GraphChunk, extract_relations
 from ragspine_assets.graph.staging import (
     RESTRICTED_RANK,
@@ -56,6 +67,8 @@ _TEMPORARY = (
     "gx_fact",
     "gx_found",
     "gx_pending",
+    *_MODEL_TEMPORARY,
+    *_REVIEW_TEMPORARY,
     *(f"gx_{what}_{name}" for name in _KEPT for what in ("wanted", "added", "removed")),
 )
 _SCAN_BATCH_ROWS = 4096
@@ -108,7 +121,9 @@ class GraphReport:
         ambiguous_aliases: aliases of the profile that stand for two things and therefore name neither.
         refused: edges that extractors offered and the seam refused, by reason.
         written: whether anything was written.
-        digest: sha256 of nodes, edges and evidence, independent of order and machine.
+        digest: sha256 of nodes, edges and evidence, independent of order and machine; of the controlled graph only.
+        model: what models assert, apart from all numbers above.
+        review: how the review of that stands.
     """
 
     nodes: Mapping[str, int]
@@ -127,6 +142,13 @@ class GraphReport:
     refused: Mapping[str, int] = field(default_factory=dict)
     written: bool = False
     digest: str = ""
+    model: ModelReport = field(default_factory=ModelReport)
+    review: ReviewReport = field(default_factory=ReviewReport)
+
+    @property
+    def content_digest(self) -> str:
+        """sha256 of all of it: that of the controlled graph where no model asserts anything."""
+        return sha256((self.digest + self.model.digest).encode()).hexdigest() if self.model.digest else self.digest
 
 
 def build_relation_graph(
@@ -190,7 +212,7 @@ def build_relation_graph(
                 con.execute("CREATE TEMP TABLE gx_text AS SELECT * FROM gx_text_in")
             with registered(con, gx_fact_in=fact_table(facts)):
                 con.execute(_STAGE_FACTS.format("gx_fact_in"))
-            _derive_and_write(con, profile, vocabulary, extraction.edges)
+            _derive_and_write(con, profile, vocabulary, extraction, None)
     return graph
 
 
@@ -199,6 +221,7 @@ def rebuild_graph(
     profile: DomainProfile,
     *,
     extraction: Extraction | None = None,
+    decisions: Sequence[ReviewDecision] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> GraphReport:
     """Bring the graph tables of a store up to date with its active chunks and facts (SPEC 5.2 to 5.4).
@@ -213,13 +236,13 @@ def rebuild_graph(
         extraction: what `seam.extract_relations` accepted, for chunks read with `servable_chunks`. It is a value and
             not an extractor, because no connection may be held while a model answers (SPEC 3.6). Edges whose chunk is
             no longer active and servable are left out.
+        decisions: all decisions of reviewers; None keeps those that are stored (SPEC 5.9).
         progress: called with the number of chunks searched so far.
 
     Returns:
         What was done, without any text.
     """
     vocabulary = Vocabulary(profile)
-    edges = extraction.edges if extraction else ()
     with transaction(con), temporary(con, *_TEMPORARY):
         stage_document_states(con)
         con.execute(
@@ -241,13 +264,14 @@ def rebuild_graph(
             "DELETE FROM fact WHERE EXISTS (FROM gx_state s WHERE s.restricted AND s.doc_id IN "
             "(fact.source_doc_id, regexp_extract(fact.source_locator, '^(.*)#[^#]*$', 1)))"
         ).fetchall()
-        report = _derive_and_write(con, profile, vocabulary, edges)
+        report = _derive_and_write(con, profile, vocabulary, extraction or Extraction(), decisions)
+        forgotten = forget_answers(con)
     return GraphReport(
         **{
             **vars(report),
             "documents_scanned": scanned,
             "refused": dict(extraction.refused) if extraction else {},
-            "written": report.written or scanned > 0 or purged > 0 or bool(hidden and hidden[0][0]),
+            "written": report.written or scanned > 0 or purged + forgotten > 0 or bool(hidden and hidden[0][0]),
         }
     )
 
@@ -294,10 +318,11 @@ def withdraw_documents(con: duckdb.DuckDBPyConnection, doc_ids: Iterable[str]) -
         )
         write_revision(con, None)
         con.execute(f"DELETE FROM graph_evidence WHERE kind <> 'profile' AND {_cites('gx_gone')}")
-        con.execute(
-            f"DELETE FROM graph_edge WHERE NOT EXISTS (FROM graph_evidence e WHERE {_same('e', 'graph_edge', _EDGE)})"
-        )
         con.execute(f"DELETE FROM graph_node WHERE type = '{DOC}' AND id IN (FROM gx_gone)")
+        withdraw_from_model_tables(con, _NATURAL)
+        con.execute(
+            f"DELETE FROM graph_edge WHERE NOT EXISTS (FROM graph_evidence e WHERE {same('e', 'graph_edge', _EDGE)})"
+        )
         # A document outside the store stands by the facts that cite it, and these may just have gone.
         scanned = "AND id NOT IN (SELECT doc_id FROM graph_scan)" if "graph_scan" in tables else ""
         con.execute(
@@ -330,10 +355,6 @@ def _row_sums(table: str, columns: Sequence[str]) -> str:
     hashed = f"SELECT sha256(concat_ws(chr(31), {', '.join(columns)})) AS h FROM {table}"
     halves = ", ".join(f"coalesce(sum(('0x' || substr(h, {start}, 16))::UBIGINT), 0)" for start in (1, 17))
     return f"SELECT count(*), {halves} FROM ({hashed})"
-
-
-def _same(left: str, right: str, columns: Sequence[str]) -> str:
-    return " AND ".join(f"{left}.{column} = {right}.{column}" for column in columns)
 
 
 _MERGE_STATES = f"""
@@ -585,6 +606,8 @@ _WANTED_EVIDENCE = f"""
     SELECT DISTINCT {", ".join(f"x.{column}" for column in _EDGE)}, 'extracted', doc_id, source_locator, x.chunk_id,
         x.version::INTEGER
     FROM gx_extracted x SEMI JOIN gx_chunk USING (doc_id, version, source_locator)
+    UNION ALL
+    SELECT {", ".join(_EVIDENCE)} FROM gx_accepted
 """
 
 
@@ -602,7 +625,11 @@ def _wanted_nodes() -> str:
 
 
 def _derive_and_write(
-    con: duckdb.DuckDBPyConnection, profile: DomainProfile, vocabulary: Vocabulary, extracted: Sequence[ExtractedEdge]
+    con: duckdb.DuckDBPyConnection,
+    profile: DomainProfile,
+    vocabulary: Vocabulary,
+    extraction: Extraction,
+    decisions: Sequence[ReviewDecision] | None,
 ) -> GraphReport:
     """Derive the graph from the staged tables and write what differs from the stored one."""
     stated = _profile_graph(profile)
@@ -616,7 +643,7 @@ def _derive_and_write(
         gx_profile_edge=stated.edges,
         gx_entity=entities,
         gx_metric=metrics,
-        gx_extracted=_extracted_rows(extracted),
+        gx_extracted=_extracted_rows(extraction.edges),
         gx_lattice=label_names(),
     ):
         con.execute(
@@ -627,23 +654,26 @@ def _derive_and_write(
             """
         )
         con.execute(_FOUND.format(entity=ENTITY))
+        stage_asserted(con, extraction)
+        review = stage_review(con, decisions, vocabulary)
         con.execute(_WANTED_EVIDENCE)
         con.execute(
             f"CREATE TEMP TABLE gx_wanted_graph_edge AS"
             f" SELECT DISTINCT {', '.join(_EDGE)} FROM gx_wanted_graph_evidence"
         )
         con.execute(_wanted_nodes())
-        changes = {name: _write_differences(con, name, columns) for name, columns in _KEPT.items()}
+        changes = {name: write_differences(con, name, columns) for name, columns in _KEPT.items()}
         documents = con.execute("SELECT count(*) FROM gx_doc").fetchall()
+        model = write_model_tables(con, extraction, _NATURAL)
     written = any(change.written for change in changes.values())
     digest = graph_digest(con)
     if written:
         write_revision(con, digest)
     nodes, edges, evidence = (changes[name] for name in _KEPT)
     return GraphReport(
-        nodes=_count(con, "graph_node"),
-        edges=_count(con, "graph_edge"),
-        evidence=_count(con, "graph_evidence"),
+        nodes=count_by_type(con, "graph_node"),
+        edges=count_by_type(con, "graph_edge"),
+        evidence=count_by_type(con, "graph_evidence"),
         nodes_added=nodes.added,
         nodes_removed=nodes.removed,
         nodes_changed=nodes.changed,
@@ -653,8 +683,10 @@ def _derive_and_write(
         evidence_removed=evidence.removed,
         documents=int(documents[0][0]),
         ambiguous_aliases=vocabulary.ambiguous,
-        written=written,
+        written=written or model.written or review.written,
         digest=digest,
+        model=model,
+        review=replace(review, waiting=waiting_edges(con)),
     )
 
 
@@ -673,47 +705,3 @@ def _extracted_rows(edges: Sequence[ExtractedEdge]) -> pa.Table:
     return pa.table(
         {name: [getattr(edge, name) for edge in edges] for name in _EXTRACTED_SCHEMA.names}, schema=_EXTRACTED_SCHEMA
     )
-
-
-@dataclass(frozen=True)
-class _Changes:
-    written: bool = False
-    added: Mapping[str, int] = field(default_factory=dict)
-    removed: Mapping[str, int] = field(default_factory=dict)
-    changed: Mapping[str, int] = field(default_factory=dict)
-
-
-def _write_differences(con: duckdb.DuckDBPyConnection, table: str, columns: Sequence[str]) -> _Changes:
-    """Make a stored table equal to its `gx_wanted_` twin, touching only rows that differ."""
-    wanted, added, removed = (f"gx_{what}_{table}" for what in ("wanted", "added", "removed"))
-    listed = ", ".join(columns)
-    con.execute(f"CREATE TEMP TABLE {added} AS SELECT {listed} FROM {wanted} EXCEPT SELECT {listed} FROM {table}")
-    con.execute(f"CREATE TEMP TABLE {removed} AS SELECT {listed} FROM {table} EXCEPT SELECT {listed} FROM {wanted}")
-    sizes = con.execute(
-        f"SELECT (SELECT count(*) FROM {added}), (SELECT count(*) FROM {removed}), (SELECT count(*) FROM {table}),"
-        f" (SELECT count(*) FROM {wanted})"
-    ).fetchall()[0]
-    many_added, many_removed, before, after = map(int, sizes)
-    if before + many_added - many_removed != after:
-        # A stored row stands there twice, which no comparison of sets can see.
-        con.execute(f"DELETE FROM {table}")
-        con.execute(f"INSERT INTO {table} BY NAME SELECT {listed} FROM {wanted} ORDER BY ALL")
-        return _Changes(written=True)
-    if not many_added and not many_removed:
-        return _Changes()
-    if many_removed:
-        con.execute(f"DELETE FROM {table} USING {removed} r WHERE {_same('r', table, columns)}")
-    if many_added:
-        con.execute(f"INSERT INTO {table} BY NAME SELECT {listed} FROM {added} ORDER BY ALL")
-    both = f"(SELECT a.type FROM {added} a JOIN {removed} r USING (type, id))" if table == "graph_node" else ""
-    changed = _count(con, both) if both else {}
-    return _Changes(True, _less(_count(con, added), changed), _less(_count(con, removed), changed), changed)
-
-
-def _less(counts: Mapping[str, int], changed: Mapping[str, int]) -> dict[str, int]:
-    return {kind: number - changed.get(kind, 0) for kind, number in counts.items() if number > changed.get(kind, 0)}
-
-
-def _count(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, int]:
-    rows = con.execute(f"SELECT type, count(*) FROM {relation} GROUP BY type ORDER BY type").fetchall()
-    return {str(kind): int(number) for kind, number in rows}

@@ -24,6 +24,8 @@ DEFAULT_DEPTH = 3
 
 GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence")
 """The controlled tables."""
+MODEL_TABLES = ("model_node", "model_edge", "model_evidence", "extraction_record")
+"""The tables of what models assert, and the record of what extractors made."""
 
 
 class ConnectionSource(Protocol):
@@ -129,8 +131,8 @@ class DuckDBGraphStore:
             yield con
 
     def create_tables(self, con: duckdb.DuckDBPyConnection) -> None:
-        """Create the controlled tables where they are missing; existing ones are the store's to migrate."""
-        for table in sorted(set(GRAPH_TABLES) - existing_tables(con)):
+        """Create the graph's tables where they are missing; existing ones are the store's to migrate."""
+        for table in sorted({*GRAPH_TABLES, *MODEL_TABLES} - existing_tables(con)):
             columns = ", ".join(f"{name} {kind}" for name, kind in TABLES[table].items())
             con.execute(f"CREATE TABLE {table} ({columns})")
 

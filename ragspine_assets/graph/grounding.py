@@ -186,9 +186,7 @@ class GroundedText:
         if both:
             return [(number, number) for number in sorted(both)]
         merged = sorted([(number, 0) for number in sources] + [(number, 1) for number in targets])
-        pairs = [
-            (left, right) for (left, side), (right, other) in pairwise(merged) if side != other
-        ]
+        pairs = [(left, right) for (left, side), (right, other) in pairwise(merged) if side != other]
         closest = min(right - left for left, right in pairs)
         return [pair for pair in pairs if pair[1] - pair[0] == closest]
 

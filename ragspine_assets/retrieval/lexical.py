@@ -80,9 +80,10 @@ class Texts(Sequence[str]):
     def __getitem__(self, position: int | slice) -> str | list[str]:
         if isinstance(position, slice):
             return [self[one] for one in range(*position.indices(len(self)))]
-        if not 0 <= position < len(self):
+        if position < 0:
             raise IndexError(position)
-        return str(self._data[self._offsets[position] : self._offsets[position + 1]], "utf-8", "surrogatepass")
+        place = self._offsets.item
+        return str(self._data[place(position) : place(position + 1)], "utf-8", "surrogatepass")
 
     @property
     def data(self) -> memoryview:
@@ -193,6 +194,7 @@ class LexicalIndex:
         counts = documents if isinstance(documents, TermCounts) else TermCounts.of(documents)
         self._size = len(counts)
         self._terms: Sequence[str] = counts.terms
+        self._prefixes: NDArray[np.uint64] | None = None
         self._counts: Counts = counts.counts
         self._bm25: bm25s.BM25 | None = None
         if len(counts.terms):
@@ -216,8 +218,22 @@ class LexicalIndex:
         return self._bm25.get_scores_from_ids(known)
 
     def _number(self, token: str) -> int | None:
-        place = bisect_left(self._terms, token)
-        return place if place < len(self._terms) and self._terms[place] == token else None
+        # Few terms share their first bytes, so hardly any has to be read.
+        begin, end = 0, len(self._terms)
+        if self._prefixes is not None:
+            prefix = _prefix(token.encode("utf-8", "surrogatepass"))
+            begin = int(np.searchsorted(self._prefixes, prefix))
+            end = int(np.searchsorted(self._prefixes[begin:], prefix, "right")) + begin
+        place = bisect_left(self._terms, token, begin, end)
+        return place if place < end and self._terms[place] == token else None
+
+    def documents_with(self, token: str) -> Numbers:
+        """Return the positions of the documents that hold a token, ascending."""
+        number = self._number(token)
+        if self._bm25 is None or number is None:
+            return np.empty(0, np.int32)
+        begin, end = self._bm25.scores["indptr"][number : number + 2]
+        return self._bm25.scores["indices"][begin:end]
 
     def counts(self) -> TermCounts:
         """Return what the index was made from."""
@@ -241,6 +257,8 @@ class LexicalIndex:
             texts = Texts.of(self._terms)
             np.save(folder / "terms.npy", np.frombuffer(texts.data, np.uint8))
             np.save(folder / "term_offsets.npy", texts.offsets)
+            prefixes = [_prefix(term.encode("utf-8", "surrogatepass")) for term in self._terms]
+            np.save(folder / "term_prefixes.npy", np.array(prefixes))
             np.save(folder / "counts.npy", self._counts)
         manifest = {"format": _FORMAT, "bm25s": bm25s.__version__, "documents": self._size, "empty": self._bm25 is None}
         (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
@@ -264,6 +282,7 @@ class LexicalIndex:
                 # Plain views: a slice of a memory map would be a memory map, which costs more than the slice.
                 index._bm25.scores |= {name: np.asarray(index._bm25.scores[name]) for name in _ARRAYS}
                 index._counts = mapped(folder / "counts.npy")
+                index._prefixes = mapped(folder / "term_prefixes.npy")
                 index._terms = Texts(memoryview(mapped(folder / "terms.npy")), mapped(folder / "term_offsets.npy"))
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             message = f"{folder}: no complete lexical index here ({type(error).__name__}); build it again"
@@ -271,7 +290,12 @@ class LexicalIndex:
         return index
 
 
-def mapped(path: Path) -> NDArray:
+def _prefix(term: bytes) -> np.uint64:
+    """Return the first bytes of a term as a number; the numbers are in the order of the terms."""
+    return np.uint64(int.from_bytes(term[:8].ljust(8, b"\0"), "big"))
+
+
+def mapped(path: Path) -> NDArray[np.generic]:
     """Return the array of a file, memory-mapped; it stays readable when the file is deleted."""
     return np.asarray(np.load(path, mmap_mode="r"))
 
@@ -335,5 +359,6 @@ def _lower_bound(scores: Scores, top_k: int) -> float:
     blocks = len(scores) // block
     if blocks < top_k:
         return 0.0
-    highest = scores[: blocks * block].reshape(blocks, block).max(axis=1)
+    # Which documents make a block does not matter; along this axis the maximum is found many at a time.
+    highest = scores[: blocks * block].reshape(block, blocks).max(axis=0)
     return float(np.partition(highest, blocks - top_k)[blocks - top_k])

@@ -202,24 +202,30 @@ class NarrativeIndex:
             scores = corpus.scores(variant, self._analyzer)
             rankings.append(best(scores, depth, allowed))
             bm25 = np.maximum(bm25, scores)
-        cosine = np.zeros(len(corpus))
+        cosine = None
         if vectors is not None and self._backend is not None:
             cosine = np.round((vectors @ unit_vectors(self._backend, [query])[0]).astype(np.float64), _DECIMALS)
             # Shifted, since a vector that points away is still a hit: 0 would be none.
             rankings.append(best(cosine + 2.0, None, allowed))
-        fused = np.zeros(len(corpus))
-        for ranking in rankings:
-            fused[ranking] += 1.0 / (RRF_K + np.arange(1, len(ranking) + 1))
-        # One ranking is its own order.
-        order = rankings[0] if len(rankings) == 1 else best(fused, top_k if parents is None else None)
+        if len(rankings) == 1:
+            # One ranking is its own order.
+            order = rankings[0]
+            fused = 1.0 / (RRF_K + np.arange(1, len(order) + 1))
+        else:
+            sums = np.zeros(len(corpus))
+            for ranking in rankings:
+                sums[ranking] += 1.0 / (RRF_K + np.arange(1, len(ranking) + 1))
+            order = best(sums, top_k if parents is None else None)
+            fused = sums[order]
         if parents is not None:
             _, first = np.unique(parents[order], return_index=True)
-            order = order[np.sort(first)][:top_k]
+            kept = np.sort(first)[:top_k]
+            order, fused = order[kept], fused[kept]
         results = [
             RetrievalResult(
-                corpus.chunks[position], float(bm25[position]), float(cosine[position]), float(fused[position])
+                corpus.chunks[position], bm25.item(position), 0.0 if cosine is None else cosine.item(position), score
             )
-            for position in order.tolist()
+            for position, score in zip(order.tolist(), fused.tolist(), strict=True)
         ]
         if self._judge is None:
             return results

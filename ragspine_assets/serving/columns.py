@@ -43,6 +43,9 @@ SCHEMA = pa.schema(
 """What ``chunks.arrow`` holds, one row per chunk, in natural order of ``chunk_id``."""
 
 
+_FEW = 256
+
+
 def map_table(path: Path) -> pa.Table:
     """Return the table of an Arrow file, memory-mapped; it stays readable when the file is deleted.
 
@@ -119,6 +122,10 @@ class PublishedChunks(Sequence[StoredChunk]):
             self.values[name] = texts_of(array.dictionary)
             self.codes[name] = codes_of(array.indices)
         self.numbers = {name: codes_of(_single(table.column(name))) for name in NUMBERS}
+        # A list is several times faster than a buffer, and few values are soon read.
+        self._at_hand: dict[str, Sequence[str]] = {
+            name: list(texts) if len(texts) <= _FEW else texts for name, texts in self.values.items()
+        }
 
     def __len__(self) -> int:
         return self._size
@@ -132,12 +139,11 @@ class PublishedChunks(Sequence[StoredChunk]):
             return [self[one] for one in range(*position.indices(self._size))]
         if not 0 <= position < self._size:
             raise IndexError(position)
-        texts, values, codes, numbers = self._texts, self.values, self.codes, self.numbers
-        return StoredChunk(
-            **{name: texts[name][position] for name in PLAIN_TEXTS},
-            **{name: values[name][codes[name][position]] for name in REPEATED_TEXTS},
-            **{name: int(numbers[name][position]) for name in NUMBERS},
-        )
+        texts, values, codes, numbers = self._texts, self._at_hand, self.codes, self.numbers
+        row: dict[str, object] = {name: column[position] for name, column in texts.items()}
+        row |= {name: values[name][codes[name].item(position)] for name in REPEATED_TEXTS}
+        row |= {name: column.item(position) for name, column in numbers.items()}
+        return StoredChunk(**row)  # pyright: ignore[reportArgumentType]
 
     def texts(self) -> Texts:
         """Return the chunks' texts."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ragspine_assets.graph.model import PROFILE_SOURCE
@@ -224,9 +225,7 @@ def _taken(array: pa.Array, order: NDArray[np.intp]) -> pa.Array:
     by_place = np.argsort(first)
     renumbered = np.empty(len(used), np.int32)
     renumbered[by_place] = np.arange(len(used), dtype=np.int32)
-    return pa.DictionaryArray.from_arrays(
-        pa.array(renumbered[which]), array.dictionary.take(pa.array(used[by_place]))
-    )
+    return pa.DictionaryArray.from_arrays(pa.array(renumbered[which]), array.dictionary.take(pa.array(used[by_place])))
 
 
 def natural_order(doc_ids: pa.DictionaryArray, seqs: NDArray[np.int32], chunk_ids: pa.Array) -> NDArray[np.intp]:
@@ -240,14 +239,12 @@ def natural_order(doc_ids: pa.DictionaryArray, seqs: NDArray[np.int32], chunk_id
     keys = [natural_key(f"{name}#c")[:-1] for name in names]
     regular = len(set(keys)) == len(keys) and not any("#c" in name for name in names)
     if regular:
-        regular = pa.compute.all(
-            pa.compute.equal(
-                pa.compute.binary_join_element_wise(
-                    doc_ids.cast(pa.large_string()), pa.array(seqs).cast(pa.large_string()), "#c"
-                ),
-                chunk_ids,
-            )
-        ).as_py()
+        named = pc.binary_join_element_wise(
+            doc_ids.cast(pa.large_string()),
+            pa.array(seqs).cast(pa.large_string()),
+            pa.scalar("#c", pa.large_string()),
+        )
+        regular = named.equals(chunk_ids)
     if not regular:
         ids = chunk_ids.to_pylist()
         return np.array(sorted(range(len(ids)), key=lambda position: natural_key(ids[position])), np.intp)
@@ -259,6 +256,8 @@ def natural_order(doc_ids: pa.DictionaryArray, seqs: NDArray[np.int32], chunk_id
 def profile_names(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Return what the graph says that the profile holds."""
     rows = connection.execute(
-        "SELECT id, label FROM graph_node WHERE source_doc_id = ?", [PROFILE_SOURCE]
+        "SELECT type, id, label, source_locator FROM graph_node WHERE source_doc_id = $source "
+        "UNION SELECT '', '', '', source_locator FROM graph_evidence WHERE source_doc_id = $source",
+        {"source": PROFILE_SOURCE},
     ).fetchall()
     return [name for row in rows for name in row if name]

@@ -107,13 +107,17 @@ def read_manifest(folder: Path) -> Manifest:
             f"{folder} is no snapshot that can be read: its {MANIFEST} is damaged. Copy or publish it again."
         ) from None
     if product != PRODUCT:
-        raise SnapshotError(f"{folder} was not written by {PRODUCT}. Give the folder that `serving_snapshot` publishes.")
+        raise SnapshotError(
+            f"{folder} was not written by {PRODUCT}. Give the folder that `serving_snapshot` publishes."
+        )
     if version != FORMAT:
         cure = "Update ragspine_assets" if isinstance(version, int) and version > FORMAT else "Publish it again"
         raise SnapshotError(f"{folder} has snapshot format {version}; this release reads format {FORMAT}. {cure}.")
     checksum = body.pop("checksum", "")
     if checksum != _checksum({"product": product, "format": version, **body}):
-        raise SnapshotError(f"{folder} is damaged: its {MANIFEST} is not as it was published. Copy or publish it again.")
+        raise SnapshotError(
+            f"{folder} is damaged: its {MANIFEST} is not as it was published. Copy or publish it again."
+        )
     try:
         files = {name: FileEntry(**entry) for name, entry in body.pop("files").items()}
         manifest = Manifest(**{**body, "chunkers": tuple(body["chunkers"])}, files=files)

@@ -33,7 +33,6 @@ from .layout import (
     SnapshotError,
     building_folder,
     current_name,
-    damaged_files,
     give_name,
     make_current,
     publishing,
@@ -365,5 +364,3 @@ def _delete(root: Path, folders: Sequence[Path]) -> list[str]:
             withdraw_current(root)
         remove_folder(folder)
     return [folder.name for folder in folders]
-
-

@@ -8,9 +8,10 @@ headings, entities and single words. What servable documents, facts or the profi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, cast
 
 import duckdb
 import numpy as np
@@ -18,13 +19,26 @@ import pyarrow as pa
 from ahocorasick_rs import BytesAhoCorasick
 from numpy.typing import NDArray
 
-from ragspine_assets.policy import DomainProfile, is_restricted, read_label
+from ragspine_assets.graph.model import CONTROLLED_TYPES
+from ragspine_assets.policy import DomainProfile, Sensitivity, is_restricted, read_label
+from ragspine_assets.retrieval.analysis import make_analyzer
 from ragspine_assets.retrieval.tokens import tokenize
 from ragspine_assets.store.audit import references
+from ragspine_assets.store.schema import TABLES
 
+from .columns import INDEX_LANGUAGE, SCHEMA, map_table
 from .content import profile_names
-from .layout import CHUNKS, LEXICAL, MANIFEST
+from .layout import GRAPH_TABLES, LEXICAL, MANIFEST, PRODUCT
 from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from ragspine_assets.retrieval.analysis import AnalyzerName
+
+GRAPH_WORDS = (
+    *sorted(CONTROLLED_TYPES), "co_occurs_with", "entity", "metric", "external_entity", "doc", "#doc", "company_profile",
+    "profile", "metadata", "text", "fact", "external", "extracted",
+)  # fmt: skip
+"""What the graph calls its own things."""
 
 PIECE = 32
 """Length of a piece of text, in bytes of UTF-8."""
@@ -64,16 +78,31 @@ def isolation_traces(
     if not closed:
         return []
     hidden = _Hidden.of(connection, closed)
-    suspects = hidden.found_in(_files(snapshot), _values(snapshot), snapshot.lexical.terms)
-    if suspects.empty:
-        return []
+    suspects = hidden.found_in(_files(snapshot), _values(snapshot))
     # What also stands in something servable tells nothing: it is taken off, and what is left is a trace.
-    for material in _servable_material(connection, closed, profile):
-        suspects.clear(material)
+    for material in _servable_material(connection, closed, snapshot, profile):
         if suspects.empty:
-            return []
+            break
+        suspects.clear(material)
+    found = {*suspects.documents(hidden), *_foreign_words(snapshot, hidden.words)}
     name = references(connection)
-    return sorted({name(doc_id) for doc_id in suspects.documents(hidden)})
+    return sorted(map(name, found))
+
+
+def _foreign_words(snapshot: Snapshot, words: Mapping[str, str]) -> Iterator[str]:
+    """Yield the documents of words that the index knows although the chunk it finds by them does not hold them."""
+    analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
+    languages, codes = snapshot.chunks.values[INDEX_LANGUAGE], snapshot.chunks.codes[INDEX_LANGUAGE]
+    by_chunk: dict[int, list[str]] = {}
+    for term in snapshot.lexical.terms:
+        if term in words:
+            positions = snapshot.lexical.documents_with(term)
+            by_chunk.setdefault(int(positions[0]) if len(positions) else -1, []).append(term)
+    for position, terms in by_chunk.items():
+        held: set[str] = set()
+        if position >= 0:
+            held = set(analyzer.terms(snapshot.chunks.texts()[position], languages[codes[position]]))
+        yield from (words[term] for term in terms if term not in held)
 
 
 def _closed_documents(connection: duckdb.DuckDBPyConnection, limit: int) -> set[str]:
@@ -96,11 +125,10 @@ class _Suspects:
 
     pieces: Hashes
     names: set[bytes]
-    words: set[str]
 
     @property
     def empty(self) -> bool:
-        return not (len(self.pieces) or self.names or self.words)
+        return not (len(self.pieces) or self.names)
 
     def clear(self, material: str) -> None:
         """Take off what some servable text holds."""
@@ -108,16 +136,12 @@ class _Suspects:
         if len(self.pieces):
             self.pieces = self.pieces[~np.isin(self.pieces, _present(data, self.pieces))]
         if self.names:
-            self.names -= _found_names([data], self.names)
-        if self.words:
-            self.words.difference_update(tokenize(material))
+            self.names -= _NameSearch(self.names).found([data])
 
     def documents(self, hidden: _Hidden) -> Iterator[str]:
         yield from (hidden.documents[one] for one in hidden.owners[np.isin(hidden.pieces, self.pieces)].tolist())
         for name in self.names:
             yield from hidden.names[name]
-        for word in self.words:
-            yield hidden.words[word]
 
 
 @dataclasses.dataclass
@@ -148,7 +172,7 @@ class _Hidden:
         owners: list[NDArray[np.int32]] = []
 
         def note(doc_id: str, name: str) -> None:
-            encoded = name.strip().encode("utf-8", "surrogatepass")
+            encoded = (name or "").strip().encode("utf-8", "surrogatepass")
             if len(encoded) >= SHORT:
                 names.setdefault(encoded, set()).add(doc_id)
 
@@ -183,18 +207,35 @@ class _Hidden:
         owner = np.concatenate(owners)[order] if owners else np.empty(0, np.int32)
         return cls(documents, together[order], owner, names, words)
 
-    def found_in(self, files: Iterable[bytes], values: Iterable[bytes], terms: Sequence[str]) -> _Suspects:
-        """Return what is found in the bytes of files, in values (names only), and among index terms."""
+    def found_in(self, files: Iterable[bytes], values: Iterable[bytes]) -> _Suspects:
+        """Return what is found in the bytes of files, and in values, where short names are looked for too."""
         pieces = [np.empty(0, np.uint64)]
-        long = {name for name in self.names if len(name) >= LONG}
+        long = _NameSearch({name for name in self.names if len(name) >= LONG})
         names: set[bytes] = set()
         for block in files:
             pieces.append(_present(block, self.pieces))
-            names |= _found_names([block], long - names)
-        short = set(self.names) - long
-        names |= _found_names(values, short)
-        indexed = {term for term in terms if term in self.words}
-        return _Suspects(np.unique(np.concatenate(pieces)), names, indexed)
+            names |= long.found([block])
+        names |= _NameSearch({name for name in self.names if len(name) < LONG}).found(values)
+        return _Suspects(np.unique(np.concatenate(pieces)), names)
+
+
+class _NameSearch:
+    """Finds which of some names stand in some bytes, in one pass over them."""
+
+    def __init__(self, names: set[bytes]) -> None:
+        patterns = sorted(names)
+        parts = [patterns[first : first + _NAMES] for first in range(0, len(patterns), _NAMES)]
+        self._automata = [(part, BytesAhoCorasick(part)) for part in parts]
+
+    def found(self, materials: Iterable[bytes]) -> set[bytes]:
+        if not self._automata:
+            return set()
+        return {
+            part[which]
+            for data in materials
+            for part, automaton in self._automata
+            for which, _, _ in automaton.find_matches_as_indexes(data, overlapping=True)
+        }
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[str, ...]]:
@@ -222,7 +263,7 @@ def _present(data: bytes, pieces: Hashes) -> Hashes:
     if not len(hashes) or not len(pieces):
         return np.empty(0, np.uint64)
     # Most places are ruled out by a table of some bits before anything is searched for.
-    bits = min(max(int(len(pieces)).bit_length() + 4, 12), 26)
+    bits = min(max(len(pieces).bit_length() + 4, 12), 26)
     table = np.zeros(1 << bits, np.bool_)
     shift = np.uint64(64 - bits)
     table[pieces >> shift] = True
@@ -230,20 +271,6 @@ def _present(data: bytes, pieces: Hashes) -> Hashes:
     place = np.searchsorted(pieces, likely)
     place[place == len(pieces)] = 0
     return np.unique(likely[pieces[place] == likely])
-
-
-def _found_names(materials: Iterable[bytes], names: set[bytes]) -> set[bytes]:
-    """Return which of some names stand in some bytes."""
-    if not names:
-        return set()
-    patterns = sorted(names)
-    automata = [patterns[first : first + _NAMES] for first in range(0, len(patterns), _NAMES)]
-    compiled = [(part, BytesAhoCorasick(part)) for part in automata]
-    found: set[bytes] = set()
-    for data in materials:
-        for part, automaton in compiled:
-            found.update(part[which] for which, _, _ in automaton.find_matches_as_indexes(data, overlapping=True))
-    return found
 
 
 def _files(snapshot: Snapshot) -> Iterator[bytes]:
@@ -260,16 +287,10 @@ def _files(snapshot: Snapshot) -> Iterator[bytes]:
 
 
 def _values(snapshot: Snapshot) -> Iterator[bytes]:
-    """Yield the strings of all tables, and the manifest's, so that numbers between them cannot look like letters."""
-    yield (snapshot.path / MANIFEST).read_bytes()
+    """Yield the strings of all tables, where numbers between them cannot look like letters."""
     for name in sorted(snapshot.manifest.files):
         if name.endswith(".arrow"):
-            with pa.memory_map(str(snapshot.path / name), "r") as source:
-                yield from _strings(pa.ipc.open_file(source).read_all())
-    del CHUNKS_AND_INDEX
-
-
-CHUNKS_AND_INDEX = (CHUNKS, LEXICAL)
+            yield from _strings(map_table(snapshot.path / name))
 
 
 def _strings(table: pa.Table) -> Iterator[bytes]:
@@ -283,12 +304,11 @@ def _strings(table: pa.Table) -> Iterator[bytes]:
 
 
 def _servable_material(
-    connection: duckdb.DuckDBPyConnection, closed: set[str], profile: DomainProfile | None
+    connection: duckdb.DuckDBPyConnection, closed: set[str], snapshot: Snapshot, profile: DomainProfile | None
 ) -> Iterator[str]:
-    """Yield what is no secret: servable documents with all that is known of them, facts, the profile."""
-    yield from ("\n".join(_strings_of(dataclasses.asdict(profile))) if profile else "\n".join(profile_names(connection)),)
-    # Names of the file format itself, which stand in every snapshot.
-    yield "\n".join(_FORMAT_NAMES)
+    """Yield what is no secret: the format, the profile, facts, servable documents with all that is known of them."""
+    yield _format_names(snapshot)
+    yield "\n".join(_strings_in(dataclasses.asdict(profile)) if profile else profile_names(connection))
     yield from _joined(
         connection,
         "SELECT source_doc_id, metric_code, entity, period, unit, source_doc_id, source_locator FROM fact",
@@ -300,10 +320,22 @@ def _servable_material(
         "parent_id, heading, valid_as_of, chunk_id, text FROM narrative_chunk WHERE active",
         closed,
     )
-    yield from _joined(connection, "SELECT doc_id, window_text FROM narrative_chunk WHERE active AND window_text != ''", closed)
+    yield from _joined(
+        connection, "SELECT doc_id, window_text FROM narrative_chunk WHERE active AND window_text != ''", closed
+    )
 
 
-_FORMAT_NAMES: tuple[str, ...] = ()
+def _format_names(snapshot: Snapshot) -> str:
+    """Return the words that stand in every snapshot, or that settings put there: no document has a say in them."""
+    manifest = snapshot.manifest
+    lexical = [path.read_text() for path in sorted((snapshot.path / LEXICAL).glob("*.json"))]
+    columns = [name for table in GRAPH_TABLES for name in TABLES[table]]
+    return "\n".join(
+        [*SCHEMA.names, *columns, *GRAPH_TABLES, *GRAPH_WORDS, *Sensitivity, *manifest.files, *lexical]
+        + [field.name for field in dataclasses.fields(manifest)]
+        + [manifest.release, manifest.analyzer, manifest.analyzer_version, *manifest.chunkers, *manifest.counts]
+        + [PRODUCT, MANIFEST, "format", "product", "checksum", "bytes", "sha256", "ARROW1", "NUMPY", "fortran_order"]
+    )
 
 
 def _joined(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str]) -> Iterator[str]:
@@ -312,16 +344,13 @@ def _joined(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str])
         yield "\n".join(value for owner, *values in batch if owner not in closed for value in values if value)
 
 
-def _strings_of(value: object) -> Iterator[str]:
+def _strings_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _strings_of(key)
-            yield from _strings_of(inner)
+            yield from _strings_in(key)
+            yield from _strings_in(inner)
     elif isinstance(value, Iterable):
         for inner in value:
-            yield from _strings_of(inner)
-
-
-Reference = Callable[[str], str]
+            yield from _strings_in(inner)

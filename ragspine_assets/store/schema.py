@@ -47,6 +47,8 @@ _CHUNK: Mapping[str, str] = {
     "valid_as_of": _TEXT,
 }
 
+_EDGE: Mapping[str, str] = {name: "TEXT NOT NULL" for name in ("src_type", "src", "dst_type", "dst", "type")}
+
 TABLES: Mapping[str, Mapping[str, str]] = {
     "narrative_chunk": {
         **_CHUNK,
@@ -155,6 +157,64 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "chunk_id": _TEXT,
         "version": _COUNT,
     },
+    # What a model was asked and proposed: its cache, and its own record. Keyed by model, prompt, parameters and text.
+    "model_answer": {
+        "answer_id": "TEXT NOT NULL",
+        "model": _TEXT,
+        "prompt_version": _TEXT,
+        "parameters": _TEXT,
+        "text_hash": _TEXT,
+        "proposals": _TEXT,
+        "problem": _TEXT,
+        "answered_by": _TEXT,
+        "input_tokens": _COUNT,
+        "output_tokens": _COUNT,
+        "asked_at": "TIMESTAMP",
+    },
+    # What extractors made and the seam accepted, whoever they are (SPEC 5.3).
+    "extraction_record": {
+        "extractor": _TEXT,
+        "deterministic": "BOOLEAN NOT NULL DEFAULT FALSE",
+        **_EDGE,
+        "source_doc_id": "TEXT NOT NULL",
+        "source_locator": "TEXT NOT NULL",
+        "chunk_id": _TEXT,
+        "version": _COUNT,
+    },
+    # What models assert, apart from the controlled graph (SPEC 5.3).
+    "model_node": {
+        "type": "TEXT NOT NULL",
+        "id": "TEXT NOT NULL",
+        "label": _TEXT,
+        "sensitivity": "TEXT NOT NULL DEFAULT 'RESTRICTED'",
+        "source_doc_id": "TEXT NOT NULL",
+        "source_locator": "TEXT NOT NULL",
+        "documents": _COUNT,
+    },
+    "model_edge": {
+        **_EDGE,
+        "derived": "TEXT NOT NULL DEFAULT 'model-derived'",
+        "verified": "TEXT NOT NULL DEFAULT 'unverified'",
+    },
+    "model_evidence": {
+        **_EDGE,
+        "source_doc_id": "TEXT NOT NULL",
+        "source_locator": "TEXT NOT NULL",
+        "chunk_id": _TEXT,
+        "version": _COUNT,
+        "text_hash": _TEXT,
+        "extractor": _TEXT,
+        "model": _TEXT,
+        "answer_id": _TEXT,
+    },
+    # What people decided about model edges, and the texts that each decision rests on (SPEC 5.9).
+    "review_decision": {
+        **_EDGE,
+        "verdict": _TEXT,
+        "decided_by": _TEXT,
+        "decided_at": _TEXT,
+    },
+    "review_evidence": {**_EDGE, "doc_id": "TEXT NOT NULL", "text_hash": "TEXT NOT NULL"},
 }
 """Every table: column name to type and constraints, in order."""
 

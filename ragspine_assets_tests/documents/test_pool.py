@@ -147,7 +147,9 @@ def _project() -> Path:
 
 
 def test_one_and_two_workers_and_no_process_at_all_give_the_same_rows(tmp_path: Path) -> None:
-    contents: dict[str, str | bytes] = {f"{number:02}.md": f"# Head {number}\n\nText {number}.\n" for number in range(20)}
+    contents: dict[str, str | bytes] = {
+        f"{number:02}.md": f"# Head {number}\n\nText {number}.\n" for number in range(20)
+    }
     contents["x.html"] = "<title>T</title><p>Hello</p>"
     contents["y.txt"] = "caffè, però".encode("cp1252")
     default = "ragspine_assets.documents.extraction:extract_bytes"
