@@ -6,8 +6,9 @@ part in any score, rank or number of results, and cannot be handed out by mistak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ class Corpus:
         columns: the fields of `FILTER_KEYS`.
         ranks: rank of each chunk's label in the lattice.
         parent_numbers: what `parents` returns, where it is known already.
+        scratch: arrays that a search may take, use and put back.
     """
 
     chunks: Sequence[Chunk]
@@ -60,22 +62,42 @@ class Corpus:
     columns: Mapping[str, Column]
     ranks: NDArray[np.int8]
     parent_numbers: NDArray[np.int64] | None = None
+    scratch: list[Scores] = field(default_factory=list, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.chunks)
 
-    def scores(self, query: str, analyzer: Analyzer) -> Scores:
-        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language."""
-        by_terms: dict[tuple[str, ...], Scores] = {}
-        total = np.zeros(len(self.chunks))
+    def scores(self, query: str, analyzer: Analyzer, out: Scores | None = None) -> Scores:
+        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language.
+
+        Args:
+            query: the question.
+            analyzer: the one the corpus was made with.
+            out: where to put the scores, instead of in a new array.
+        """
+        by_terms: dict[tuple[str, ...], list[str]] = {}
         for language in self.languages.numbers:
-            terms = tuple(analyzer.terms(query, language))
-            if terms not in by_terms:
-                by_terms[terms] = self.lexical.scores(terms)
-            if len(self.languages.numbers) == 1:
-                return by_terms[terms]
-            np.copyto(total, by_terms[terms], where=self.languages.equals(language))
+            by_terms.setdefault(tuple(analyzer.terms(query, language)), []).append(language)
+        if len(by_terms) == 1:
+            return self.lexical.scores(next(iter(by_terms)), out)
+        total = np.zeros(len(self.chunks)) if out is None else out
+        for terms, languages in by_terms.items():
+            scores = self.lexical.scores(terms)
+            for language in languages:
+                np.copyto(total, scores, where=self.languages.equals(language))
         return total
+
+    @contextmanager
+    def spare(self) -> Iterator[Scores]:
+        """Lend an array that a search may fill, for the time of a block; other threads get others."""
+        try:
+            array = self.scratch.pop()
+        except IndexError:
+            array = np.empty(len(self.chunks))
+        try:
+            yield array
+        finally:
+            self.scratch.append(array)
 
     def allowed(self, filters: Mapping[str, str], max_label: Sensitivity) -> Mask | None:
         """Return which chunks have all the values and no label above ``max_label``; None if all do."""

@@ -1,8 +1,9 @@
-"""The lexical index that serves queries: BM25 scores, computed ahead, scored by bm25s and memory-mapped (SPEC 4.3, 6.6).
+"""The lexical index that serves queries: BM25 scores, computed ahead, kept as bm25s keeps them (SPEC 4.3, 6.6).
 
 It knows tokens and positions, not chunks: whoever builds it decides which documents exist, and in which order they
-tie. The scores are computed here and not by bm25s, from counts that can be kept: the terms of a text that did not change
-need not be found again, and an index that was made from an earlier one is the same, byte for byte, as one made anew.
+tie. bm25s brings the method, the files and their memory map. The scores are computed here, from counts that can be kept:
+the terms of a text that did not change need not be found again, and an index that was made from an earlier one is the
+same, byte for byte, as one made anew.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import json
 import math
 import re
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import overload
 
@@ -118,21 +120,22 @@ class TermCounts:
     @classmethod
     def of(cls, documents: Iterable[Sequence[str]]) -> TermCounts:
         """Count the tokens of documents, which may come from a stream."""
-        vocabulary: dict[str, int] = {}
-        number = vocabulary.setdefault
+        # A term that is met for the first time gets the next number.
+        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+        number = vocabulary.__getitem__
         remaining = iter(documents)
         keys, counts, sizes = [], [], []
         while batch := list(islice(remaining, _BATCH)):
             ids = np.fromiter(
-                (number(token, len(vocabulary)) for tokens in batch for token in tokens),
+                chain.from_iterable(map(number, tokens) for tokens in batch),
                 np.int64,
                 sum(map(len, batch)),
             )
             documents_of = np.repeat(np.arange(len(batch), dtype=np.int64), [len(tokens) for tokens in batch])
-            key, count = np.unique(documents_of << 32 | ids, return_counts=True)
+            key, times = np.unique(documents_of << 32 | ids, return_counts=True)
             sizes.append(np.bincount(key >> 32, minlength=len(batch)))
             keys.append((key & 0xFFFFFFFF).astype(np.int32))
-            counts.append(_small(count))
+            counts.append(_small(times))
         starts = np.zeros(sum(map(len, sizes)) + 1, np.int64)
         if len(starts) > 1:
             np.cumsum(np.concatenate(sizes), out=starts[1:])
@@ -210,12 +213,26 @@ class LexicalIndex:
         """Every term of the index, in order of code points."""
         return self._terms
 
-    def scores(self, query_tokens: Iterable[str]) -> Scores:
-        """Return the score of every document for a query; 0 is no hit. A repeated token counts again."""
-        if self._bm25 is None:
-            return np.zeros(self._size)
-        known = [number for token in query_tokens if (number := self._number(token)) is not None]
-        return self._bm25.get_scores_from_ids(known)
+    def scores(self, query_tokens: Iterable[str], out: Scores | None = None) -> Scores:
+        """Return the score of every document for a query; 0 is no hit. A repeated token counts again.
+
+        Args:
+            query_tokens: tokens of the query.
+            out: where to put the scores, instead of in a new array: asking the system for memory takes longer than the
+                search.
+        """
+        if out is None:
+            out = np.zeros(self._size)
+        else:
+            out.fill(0.0)
+        if self._bm25 is not None:
+            parts = self._bm25.scores
+            data, documents, starts = parts["data"], parts["indices"], parts["indptr"]
+            for token in query_tokens:
+                if (number := self._number(token)) is not None:
+                    begin, end = starts.item(number), starts.item(number + 1)
+                    np.add.at(out, documents[begin:end], data[begin:end])
+        return out
 
     def _number(self, token: str) -> int | None:
         # Few terms share their first bytes, so hardly any has to be read.
@@ -340,10 +357,11 @@ def best(scores: Scores, top_k: int | None = None, allowed: Mask | None = None) 
         top_k: how many at most; None for all.
         allowed: which documents may be among them; None for all.
     """
-    if allowed is not None:
-        scores = np.where(allowed, scores, 0.0)
     if top_k is not None and top_k <= 0:
         return np.empty(0, dtype=np.intp)
+    if allowed is not None:
+        positions = np.flatnonzero(allowed)
+        return positions[best(scores[positions], top_k)]
     lowest = 0.0 if top_k is None else _lower_bound(scores, top_k)
     # Whatever ties with the last one is kept until the ties are broken.
     hits = np.flatnonzero(scores >= lowest) if lowest > 0 else np.flatnonzero(scores)

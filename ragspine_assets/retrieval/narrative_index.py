@@ -17,7 +17,7 @@ from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, is_servable, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
-from ragspine_assets.retrieval.lexical import best
+from ragspine_assets.retrieval.lexical import Mask, Scores, best
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
 from ragspine_assets.retrieval.rewriting import QueryRewriter
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
@@ -29,6 +29,7 @@ TOP_K = 50
 # in memory; without rounding, equal texts might differ in the last digit and ties would be broken by it.
 _DECIMALS = 6
 
+_Prepared = tuple[Corpus, NDArray[np.float32] | None, NDArray[np.int64] | None]
 _FileState = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -119,7 +120,7 @@ class NarrativeIndex:
         self._versions: dict[str, int] = {}
         self._store_state: _FileState | None = None
         self._vectors: dict[str, NDArray[np.float32]] = {}
-        self._prepared: tuple[Corpus, NDArray[np.float32] | None, NDArray[np.int64] | None] | None = None
+        self._prepared: _Prepared | None = None
         if source is None or isinstance(source, ChunkStore | Corpus):
             return
         for chunk in source:
@@ -189,14 +190,26 @@ class NarrativeIndex:
         label = servable_label(max_label)
         given = dict(zip(FILTER_KEYS, (topic, entity, geography, period, language), strict=True))
         filters = {name: str(value) for name, value in given.items() if value}
-        corpus, vectors, parents = self._ready()
+        prepared = self._ready()
+        corpus = prepared[0]
         if not len(corpus) or top_k <= 0:
             return []
         allowed = corpus.allowed(filters, label)
+        with corpus.spare() as spare:
+            results = self._ranked(prepared, query, top_k, allowed, spare)
+        if self._judge is None:
+            return results
+        return listwise_rerank(query, results, self._judge, top_n=self._top_n)
+
+    def _ranked(
+        self, prepared: _Prepared, query: str, top_k: int, allowed: Mask | None, spare: Scores
+    ) -> list[RetrievalResult]:
+        """Return the best hits before a judge sees them; ``spare`` is overwritten."""
+        corpus, vectors, parents = prepared
         variants = list(dict.fromkeys([query, *(self._rewriter.rewrite(query) if self._rewriter else ())]))
         # A ranking that is fused, or loses children of one parent, has to be known beyond its first places.
         depth = top_k if len(variants) == 1 and vectors is None and parents is None else None
-        bm25 = corpus.scores(variants[0], self._analyzer)
+        bm25 = corpus.scores(variants[0], self._analyzer, spare)
         rankings = [best(bm25, depth, allowed)]
         for variant in variants[1:]:
             scores = corpus.scores(variant, self._analyzer)
@@ -221,17 +234,14 @@ class NarrativeIndex:
             _, first = np.unique(parents[order], return_index=True)
             kept = np.sort(first)[:top_k]
             order, fused = order[kept], fused[kept]
-        results = [
+        return [
             RetrievalResult(
                 corpus.chunks[position], bm25.item(position), 0.0 if cosine is None else cosine.item(position), score
             )
             for position, score in zip(order.tolist(), fused.tolist(), strict=True)
         ]
-        if self._judge is None:
-            return results
-        return listwise_rerank(query, results, self._judge, top_n=self._top_n)
 
-    def _ready(self) -> tuple[Corpus, NDArray[np.float32] | None, NDArray[np.int64] | None]:
+    def _ready(self) -> _Prepared:
         state = self._state_of_store()
         if self._prepared is None or state != self._store_state or (self._store is not None and state is None):
             corpus = self._corpus or build_corpus(self._all_chunks(), self._analyzer)
