@@ -27,7 +27,7 @@ def _setting(default: T, meaning: str) -> T:
 class ServiceConfig:
     """The settings of one service; each field is read from ``RAGSPINE_`` and its name in capitals.
 
-    A source folder other than the demo's gets a store of its own, and neither the demo's profile nor its facts, unless
+    A source folder other than the demo's gets a store of its own, and none of the demo's profile, facts and review, unless
     they are named.
     """
 
@@ -35,13 +35,24 @@ class ServiceConfig:
     store: str = _setting(DEFAULT_STORE, "The chunk store, one DuckDB file.")
     profile: str = _setting(DEFAULT_PROFILE, "Domain profile, TOML; empty for none.")
     facts: str = _setting(DEFAULT_FACTS, "Folder or file of facts, CSV or Parquet; empty for none.")
-    snapshots: str = _setting("data/snapshots", "Folder of published snapshots.")
+    snapshots: str = _setting("", "Folder of published snapshots; empty for one beside the store.")
+    snapshot_max_label: str = _setting("CONFIDENTIAL", "Highest label that is published; never RESTRICTED.")
+    snapshot_keep: int = _setting(3, "How many snapshots are kept, the current one among them.")
+    analyzer: str = _setting("default", "How published texts become search terms: `default` or `stemmed`.")
     chunker: str = _setting("none", "How documents are cut, as `make_chunker` reads it.")
     max_chars: int = _setting(480, "Longest chunk, in code points.")
     overlap_chars: int = _setting(80, "How much of a chunk may be carried into the next, in code points.")
     relation_extractor: str = _setting("none", "Which relations are taken from the text.")
     llm_model: str = _setting("", "Model that `llm` extraction asks.")
     llm_base_url: str = _setting("", "Endpoint of that model, where it is not the provider's own.")
+    llm_time_limit_s: float = _setting(60.0, "Seconds that the model may take for one answer.")
+    llm_concurrency: int = _setting(4, "Questions put to the model at the same time.")
+    max_llm_calls: int = _setting(0, "Most questions put to the model in one run; 0 for no limit.")
+    llm_token_budget: int = _setting(0, "Most tokens spent on the model in one run; 0 for no limit.")
+    llm_dry_run: bool = _setting(False, "Ask the model nothing, and say what it would cost.")
+    max_relations: int = _setting(64, "Most edges taken from one chunk by a model.")
+    max_relations_total: int = _setting(0, "Most edges taken by a model in one run; 0 for no limit.")
+    review: str = _setting("data/review.csv", "Decisions about a model's edges, CSV; may be missing.")
     workers: int = _setting(0, "Parser processes; 0 is one per processor, at most four.")
     time_limit_s: float = _setting(60.0, "Seconds that parsing one file may take.")
     max_file_bytes: int = _setting(100 * 1024 * 1024, "Largest file that is parsed, in bytes.")
@@ -71,7 +82,7 @@ class ServiceConfig:
                 given[setting.name] = _parse(name, environment[name].strip(), setting.default)
         source = str(given.get("source", DEFAULT_SOURCE))
         if os.path.realpath(source) != os.path.realpath(DEFAULT_SOURCE):
-            given = {"store": suggested_store(source), "profile": "", "facts": "", **given}
+            given = {"store": suggested_store(source), "profile": "", "facts": "", "review": "", **given}
         return cls(**given)  # pyright: ignore[reportArgumentType]
 
     @staticmethod
@@ -81,6 +92,13 @@ class ServiceConfig:
             (environment_name(setting.name), str(setting.default), str(setting.metadata["meaning"]))
             for setting in fields(ServiceConfig)
         ]
+
+    def snapshots_folder(self) -> str:
+        """Return where snapshots are published: the folder named, else one beside the store and called after it."""
+        if self.snapshots:
+            return self.snapshots
+        store = Path(self.store)
+        return str(store.with_name("snapshots" if self.store == DEFAULT_STORE else f"{store.stem}.snapshots"))
 
     def missing_profile(self) -> bool:
         """Whether a profile is named that does not exist."""

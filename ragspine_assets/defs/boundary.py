@@ -16,12 +16,14 @@ from ragspine_assets.chunking import ChunkerError
 from ragspine_assets.documents.metadata import MetadataError
 from ragspine_assets.documents.pool import WorkerStartError
 from ragspine_assets.documents.source import SourceError
-from ragspine_assets.graph import FactsError
+from ragspine_assets.graph import FactsError, ReviewError
 from ragspine_assets.policy import ProfileError
+from ragspine_assets.serving import SnapshotError
 from ragspine_assets.store import StoreError
 
 OURS: tuple[type[Exception], ...] = (
-    StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, WorkerStartError,
+    StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, ReviewError, WorkerStartError,
+    SnapshotError,
 )  # fmt: skip
 """Exceptions whose messages were written for the outside."""
 

@@ -1,22 +1,30 @@
 """Putting the definitions together; importing this module does no I/O."""
 
 from collections.abc import Mapping
+from typing import cast
 
 from dagster import Definitions, in_process_executor
 
 from ragspine_assets.config import ServiceConfig
+from ragspine_assets.retrieval.analysis import AnalyzerName
 
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS
+from .freshness import with_freshness
 from .jobs import make_jobs
 from .resources import (
     ChunkerResource,
     FactsResource,
+    LLMProviderResource,
     ProfileResource,
     RelationExtractorResource,
+    ReviewResource,
+    SnapshotsResource,
     SourceResource,
     StoreResource,
 )
+from .schedules import make_schedules
+from .sensors import make_sensors
 
 
 def build_defs(
@@ -44,15 +52,41 @@ def build_defs(
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
         "chunker": ChunkerResource(spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars),
-        "relation_extractor": RelationExtractorResource(spec=config.relation_extractor),
+        "snapshots": SnapshotsResource(
+            path=config.snapshots_folder(),
+            max_label=config.snapshot_max_label,
+            keep=config.snapshot_keep,
+            analyzer=cast("AnalyzerName", config.analyzer),
+        ),
+        "relation_extractor": RelationExtractorResource(
+            spec=config.relation_extractor,
+            max_relations=config.max_relations,
+            max_relations_total=config.max_relations_total,
+            max_llm_calls=config.max_llm_calls,
+            token_budget=config.llm_token_budget,
+            concurrency=config.llm_concurrency,
+            dry_run=config.llm_dry_run,
+        ),
+        "llm_provider": LLMProviderResource(
+            model=config.llm_model,
+            base_url=config.llm_base_url,
+            time_limit_s=config.llm_time_limit_s,
+            attempts=3,
+            max_wait_s=60.0,
+        ),
+        "review": ReviewResource(path=config.review),
     }
     unknown = sorted(set(resource_overrides or ()) - resources.keys())
     if unknown:
         raise ValueError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")
+    given = resource_overrides or {}
+    refresh, checks = make_jobs(config, given)
     return Definitions(
-        assets=ALL_ASSETS,
+        assets=with_freshness(ALL_ASSETS, config),
         asset_checks=ALL_CHECKS,
-        jobs=make_jobs(config, resource_overrides or {}),
+        jobs=(refresh, checks),
+        schedules=make_schedules(config, given, refresh, checks),
+        sensors=make_sensors(config, given, refresh),
         resources={**resources, **(resource_overrides or {})},
         executor=in_process_executor,
     )

@@ -17,7 +17,11 @@ from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
 from .jobs import selection_config, selection_tags
+from .reports import verdicts, write_junit, write_summary
 from .runs import PID_TAG, close_dead_runs
+
+REPORTS = "build"
+"""Folder of the reports for CI, below the working folder."""
 
 _LOGGERS = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
 _OUTCOMES = ("new", "changed", "unchanged", "removed", "failed", "no_text")
@@ -27,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a job and return the exit code: 0 when it succeeded, 1 when it failed, 2 when a setting is wrong."""
     parser = argparse.ArgumentParser(prog="python -m ragspine_assets.defs.launch", description=main.__doc__)
     parser.add_argument("job", choices=["refresh", "checks"])
-    job = parser.parse_args(arguments).job
+    parser.add_argument("--junit", metavar="PATH", help="JUnit XML of what was found; for checks build/checks.xml")
+    parser.add_argument("--summary", metavar="PATH", help="the same as Markdown; for checks build/checks.md")
+    given = parser.parse_args(arguments)
+    job = given.job
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         config = ServiceConfig.from_environment()
@@ -46,7 +53,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise_on_error=False,
         )
         _report(result, config, job)
+        _write_reports(result, job, given.junit, given.summary)
         return 0 if result.success else 1
+
+
+def _write_reports(result: ExecuteInProcessResult, job: str, junit: str | None, summary: str | None) -> None:
+    if job == "checks":
+        junit = f"{REPORTS}/checks.xml" if junit is None else junit
+        summary = f"{REPORTS}/checks.md" if summary is None else summary
+    found = verdicts(result)
+    try:
+        if junit:
+            write_junit(found, junit)
+        if summary:
+            write_summary(found, summary, job=job)
+    except OSError as error:
+        print(f"A report cannot be written: {error}. Name another place with --junit and --summary.", file=sys.stderr)
 
 
 def _instance() -> DagsterInstance:

@@ -14,8 +14,19 @@ from ragspine_assets.chunking.chunk import require_sizes
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
 from ragspine_assets.documents.source import METADATA_FILE
-from ragspine_assets.graph import RelationExtractor, make_relation_extractor
+from ragspine_assets.graph import (
+    RelationExtractor,
+    ReviewDecision,
+    StoredAnswers,
+    asks_a_model,
+    make_relation_extractor,
+    read_decisions,
+)
+from ragspine_assets.llm import LLMProvider, ProviderError, make_provider
+from ragspine_assets.llm.provider import require_endpoint
 from ragspine_assets.policy import DomainProfile, load_profile
+from ragspine_assets.retrieval.analysis import AnalyzerName
+from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 
 from .runs import close_dead_runs, take_turn
@@ -90,10 +101,46 @@ class ChunkerResource(_Strict):
         return make_chunker(self.spec or "none")
 
 
+class LLMProviderResource(_Strict):
+    """The language model that extraction may ask; its key comes from the environment and is no setting."""
+
+    model: str = Field("", description="The model, such as `openai:NAME` or `anthropic:NAME`; empty for none.")
+    base_url: str = Field("", description="Its endpoint, where it is not the provider's own.")
+    time_limit_s: float = Field(60.0, gt=0, description="Seconds that one attempt may take as a whole.")
+    attempts: int = Field(3, ge=1, description="How often a question is put when the endpoint is busy or silent.")
+    max_wait_s: float = Field(60.0, ge=0, description="Longest pause between two attempts, in seconds.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _address(cls, base_url: str) -> str:
+        require_endpoint(base_url)
+        return base_url
+
+    def make(self) -> tuple[LLMProvider | None, str]:
+        """Return the provider, or None and why there is none."""
+        try:
+            provider = make_provider(
+                self.model,
+                base_url=self.base_url,
+                time_limit_s=self.time_limit_s,
+                attempts=self.attempts,
+                max_wait_s=self.max_wait_s,
+            )
+        except ProviderError as error:
+            return None, str(error)
+        return provider, "" if provider else "no model is named: set RAGSPINE_LLM_MODEL"
+
+
 class RelationExtractorResource(_Strict):
-    """Which relations are taken from the text."""
+    """Which relations are taken from the text, and what a model may cost."""
 
     spec: str = Field("none", description="`none`, or an extractor as `make_relation_extractor` reads it.")
+    max_relations: int = Field(64, ge=1, description="Most edges taken from one chunk by a model.")
+    max_relations_total: int = Field(0, ge=0, description="Most edges taken by a model in one run; 0 for no limit.")
+    max_llm_calls: int = Field(0, ge=0, description="Most questions put to a model in one run; 0 for no limit.")
+    token_budget: int = Field(0, ge=0, description="Most tokens spent on a model in one run; 0 for no limit.")
+    concurrency: int = Field(4, ge=1, description="Questions put to a model at the same time.")
+    dry_run: bool = Field(False, description="Ask nothing, and say how many chunks and tokens would be sent.")
 
     @field_validator("spec")
     @classmethod
@@ -101,13 +148,47 @@ class RelationExtractorResource(_Strict):
         make_relation_extractor(spec or "none")
         return spec
 
-    def make(self, profile: DomainProfile) -> RelationExtractor | None:
+    def make(
+        self, profile: DomainProfile, provider: LLMProvider | None = None, store: ChunkStore | None = None
+    ) -> RelationExtractor | None:
         """Return the selected extractor; None means that nothing is extracted.
+
+        Args:
+            profile: names and gate.
+            provider: the model, where the selected extractor asks one.
+            store: where a model's answers are kept.
 
         Raises:
             ValueError: the spec is unknown; the message lists what there is.
         """
-        return make_relation_extractor(self.spec or "none", profile=profile)
+        if not asks_a_model(self.spec):
+            return make_relation_extractor(self.spec or "none", profile=profile)
+        return make_relation_extractor(
+            self.spec,
+            provider=provider,
+            profile=profile,
+            max_relations=self.max_relations,
+            max_relations_total=self.max_relations_total or None,
+            max_llm_calls=self.max_llm_calls or None,
+            token_budget=self.token_budget or None,
+            concurrency=self.concurrency,
+            dry_run=self.dry_run,
+            cache=StoredAnswers(store) if store else None,
+        )
+
+
+class ReviewResource(_Strict):
+    """What people decided about a model's edges."""
+
+    path: str = Field("data/review.csv", description="Decisions, CSV; a missing file leaves decisions as they are.")
+
+    def read(self) -> list[ReviewDecision] | None:
+        """Read the decisions; None where there is no file.
+
+        Raises:
+            ReviewError: the file cannot be read; the message names file, line and what is allowed.
+        """
+        return read_decisions(self.path) if self.path else None
 
 
 class ProfileResource(_Strict):
@@ -128,3 +209,17 @@ class FactsResource(_Strict):
     """Where facts come from."""
 
     path: str = Field("data/facts", description="Folder or file of facts, CSV or Parquet; empty for none.")
+
+
+class SnapshotsResource(_Strict):
+    """Where and how snapshots are published."""
+
+    path: str = Field("data/snapshots", description="Folder of published snapshots; created if it is missing.")
+    max_label: str = Field("CONFIDENTIAL", description="Highest label that is published; never RESTRICTED.")
+    keep: int = Field(3, ge=1, description="How many snapshots are kept, the current one among them.")
+    analyzer: AnalyzerName = Field("default", description="How published texts become search terms.")
+
+    @field_validator("max_label")
+    @classmethod
+    def _servable(cls, label: str) -> str:
+        return str(servable_label(label))

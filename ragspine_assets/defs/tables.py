@@ -5,6 +5,7 @@ Belongs here: turning what a stage reports into metadata values. Does not belong
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableMetadataValue, TableRecord, TableSchema
 
 from ragspine_assets.store.schema import TABLES
@@ -12,6 +13,7 @@ from ragspine_assets.store.schema import TABLES
 MAX_ROWS = 50
 
 DESCRIPTIONS: Mapping[str, str] = {
+    "index_language": "By which language's rules the published index reads the row; empty for none.",
     "doc_id": "Path relative to the source root, NFC-normalised.",
     "status": "ingested, no_text, failed or removed.",
     "reason": "Why a document failed.",
@@ -71,10 +73,30 @@ DESCRIPTIONS: Mapping[str, str] = {
     "src": "Node the edge starts at.",
     "dst_type": "Kind of the node the edge ends at.",
     "dst": "Node the edge ends at.",
-    "kind": "profile, fact, chunk or external.",
+    "kind": "profile, metadata, text, fact, external, extracted, review or reviewed.",
+    "reference": "Keyed hash of a document that was purged.",
+    "purged_at": "When it was purged, UTC.",
     "metric_code": "What is measured.",
     "period_type": "Kind of period, such as FY.",
     "value": "The figure.",
+    "answer_id": "Hash of model, prompt version, parameters and text.",
+    "model": "Model that was asked.",
+    "prompt_version": "Rules, form of the question and schema.",
+    "parameters": "Digest of the further parameters.",
+    "proposals": "What the model proposed, as JSON.",
+    "problem": "Why an answer could not be read.",
+    "answered_by": "Model that the endpoint says has answered.",
+    "input_tokens": "Tokens of the question.",
+    "output_tokens": "Tokens of the answer.",
+    "asked_at": "When the answer came, UTC.",
+    "extractor": "Who made the edge.",
+    "deterministic": "Whether it promises the same edges for the same text, without a model.",
+    "documents": "Documents that give the name; one name may be several things.",
+    "derived": "model-derived: a model asserted it.",
+    "verified": "unverified: nobody checked it.",
+    "verdict": "accept or reject.",
+    "decided_by": "Who decided.",
+    "decided_at": "When, as that person wrote it.",
     "unit": "Unit of the figure.",
 }
 
@@ -93,6 +115,13 @@ def column_schema(*tables: str) -> TableSchema:
                 )
             )
     return TableSchema(columns)
+
+
+def arrow_schema(schema: pa.Schema) -> TableSchema:
+    """Return the columns of an Arrow file, with type and meaning."""
+    return TableSchema(
+        [TableColumn(field.name, type=str(field.type), description=DESCRIPTIONS[field.name]) for field in schema]
+    )
 
 
 def table(rows: Sequence[Mapping[str, str | int | float]], columns: Sequence[str]) -> TableMetadataValue:

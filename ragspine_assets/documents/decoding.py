@@ -221,7 +221,9 @@ def _refuse_damaged_utf8(data: bytes) -> None:
     damaged = text.count("\ufffd") - data.count("\ufffd".encode())
     sound = sum(1 for _ in re.finditer("[^\x00-\x7f\ufffd]", text))
     if sound >= 10 and damaged * 20 < sound:
-        raise UndecodableText(f"it is UTF-8, but damaged in {damaged} place{'s' if damaged > 1 else ''}")
+        line = text.count("\n", 0, text.index("\ufffd")) + 1
+        places = f"{damaged} place{'s' if damaged > 1 else ''}"
+        raise UndecodableText(f"it is UTF-8, but damaged in {places}, first in line {line}")
 
 
 _DECLARATION = re.compile(

@@ -7,9 +7,10 @@ been decoded. No word of a document ever gets into an error: the reasons below a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import unescape
@@ -140,7 +141,8 @@ def parser_for(suffix: str) -> str:
 def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits | None = None) -> Extracted:
     """Read the bytes of a file as the format its suffix says (SPEC 1.4).
 
-    The same bytes give the same text, on any machine.
+    The same bytes give the same text, on any machine; for a PDF without fonts of its own only in a process of its own,
+    see ``dedicate_process``.
 
     Args:
         data: all bytes of the file.
@@ -288,6 +290,55 @@ def _with_attachments(text: str, result: ExtractionResult) -> str:
     return f"{text.rstrip()}\n\n**Attachments**: {', '.join(names)}\n" if names else text
 
 
+# The smallest sound PDF: one empty page.
+_BLANK_PDF = (
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
+    b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+)
+
+
+class _Process:
+    """What is true of this process as a whole."""
+
+    reads_documents_only = False
+
+
+def dedicate_process() -> None:
+    """Say that this process does nothing but read documents: then PDFs are read without the fonts of the machine.
+
+    Where a PDF does not bring its fonts, pdfium takes those it finds on the machine, and their widths decide where it
+    sees words and lines: the same bytes gave other text after fonts had been installed. A process that may open no
+    files while it reads a PDF finds none, on any machine. That limit holds for a whole process, so it is not set in one
+    that has other things to do; ``ExtractionPool`` sets it in its workers.
+    """
+    _Process.reads_documents_only = True
+
+
+@contextlib.contextmanager
+def _without_fonts() -> Iterator[None]:
+    if not _Process.reads_documents_only:
+        yield
+        return
+    import resource
+
+    _load_pdf_parser()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@cache
+def _load_pdf_parser() -> None:
+    """Have the parser open what it needs of its own files, once; it looks for fonts when it meets the first text."""
+    import kreuzberg
+
+    with contextlib.suppress(Exception):
+        kreuzberg.extract_bytes_sync(_BLANK_PDF, _MIME[".pdf"], kreuzberg.ExtractionConfig(use_cache=False))
+
+
 def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") -> ExtractionResult:
     import kreuzberg
 
@@ -307,7 +358,8 @@ def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") 
         extraction_timeout_secs=ceil(limits.time_limit_s),
     )
     try:
-        return kreuzberg.extract_bytes_sync(data, mime, config)
+        with _without_fonts() if mime == _MIME[".pdf"] else contextlib.nullcontext():
+            return kreuzberg.extract_bytes_sync(data, mime, config)
     except Exception as problem:
         # What it says may quote the document: it is looked at, never shown.
         words = f"{type(problem).__name__} {problem}".lower()

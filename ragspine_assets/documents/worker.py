@@ -26,7 +26,7 @@ from typing import IO, cast
 
 import pyarrow as pa
 
-from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError, parser_for
+from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError, dedicate_process, parser_for
 from .frontmatter import split_front_matter
 from .normalise import paragraphs
 from .source import SourceFile, UnsafeFileError, open_inside
@@ -260,6 +260,7 @@ def main(arguments: Sequence[str]) -> None:
         write_frame(answers, {"event": "broken", "reason": f"{type(problem).__name__}: {problem}"})
         return
     _limit_memory(memory_bytes)
+    dedicate_process()
     jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
     write_frame(answers, {"event": "ready"})

@@ -1,5 +1,6 @@
 """The relation graph: what the profile, the facts and the texts say about each other, with every source kept."""
 
+from ragspine_assets.graph.answers import AnswerCache, AnswersInMemory, StoredAnswers
 from ragspine_assets.graph.build import (
     GraphReport,
     build_relation_graph,
@@ -8,13 +9,16 @@ from ragspine_assets.graph.build import (
     servable_chunks,
     withdraw_documents,
 )
+from ragspine_assets.graph.exports import export_graphml, export_jsonld
 from ragspine_assets.graph.extractors import (
     DeterministicRelationExtractor,
     RelationExtractor,
+    asks_a_model,
     make_relation_extractor,
 )
 from ragspine_assets.graph.facts import FactsError, FactsReport, fact_table, facts_of, read_facts, write_facts
 from ragspine_assets.graph.graph_store import DuckDBGraphStore, GraphStore, readable_subgraph
+from ragspine_assets.graph.llm_extractor import LLMRelationExtractor, LLMReport
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.model import (
     CONTROLLED_TYPES,
@@ -26,9 +30,14 @@ from ragspine_assets.graph.model import (
     Fact,
     GraphEdge,
     GraphNode,
+    NodeList,
     Subgraph,
+    is_unverified,
 )
+from ragspine_assets.graph.model_tables import ModelReport
+from ragspine_assets.graph.picture import draw_subgraph, neighbourhood_picture
 from ragspine_assets.graph.pipeline import GraphOverview, graph_overview, update_graph
+from ragspine_assets.graph.review import ReviewDecision, ReviewError, ReviewReport, read_decisions, review_template
 from ragspine_assets.graph.seam import Extraction, GraphChunk, extract_relations
 
 __all__ = [
@@ -37,6 +46,8 @@ __all__ = [
     "EDGE_META_VERIFIED",
     "PROVENANCE_MODEL_DERIVED",
     "PROVENANCE_UNVERIFIED",
+    "AnswerCache",
+    "AnswersInMemory",
     "DeterministicRelationExtractor",
     "DuckDBGraphStore",
     "Evidence",
@@ -50,19 +61,35 @@ __all__ = [
     "GraphOverview",
     "GraphReport",
     "GraphStore",
+    "LLMRelationExtractor",
+    "LLMReport",
+    "ModelReport",
+    "NodeList",
     "RelationExtractor",
+    "ReviewDecision",
+    "ReviewError",
+    "ReviewReport",
+    "StoredAnswers",
     "Subgraph",
     "Vocabulary",
+    "asks_a_model",
     "build_relation_graph",
+    "draw_subgraph",
+    "export_graphml",
+    "export_jsonld",
     "extract_relations",
     "fact_table",
     "facts_of",
     "graph_digest",
     "graph_overview",
+    "is_unverified",
     "make_relation_extractor",
+    "neighbourhood_picture",
+    "read_decisions",
     "read_facts",
     "readable_subgraph",
     "rebuild_graph",
+    "review_template",
     "servable_chunks",
     "update_graph",
     "withdraw_documents",

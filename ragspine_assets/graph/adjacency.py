@@ -48,24 +48,33 @@ class _Half:
         return far if kinds is None else far[np.isin(self.kinds[offsets], kinds)]
 
 
+_CONTROLLED = "(SELECT type, id FROM graph_node)", "graph_edge"
+_WITH_MODELS = (
+    "(SELECT type, id FROM graph_node UNION SELECT type, id FROM model_node)",
+    "(SELECT src_type, src, dst_type, dst, type FROM graph_edge UNION FROM model_edge SELECT src_type, src, dst_type, dst, type)",
+)
+
+
 class Adjacency:
-    """The controlled edges of one graph at one time.
+    """The edges of one graph at one time.
 
     Args:
         con: a connection to the graph's tables.
+        include_model_derived: also edges that a model asserted.
     """
 
-    def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
-        nodes = con.sql("SELECT type, id, hash(type, id) AS h FROM graph_node ORDER BY type, id").to_arrow_table()
+    def __init__(self, con: duckdb.DuckDBPyConnection, include_model_derived: bool = False) -> None:
+        all_nodes, all_edges = _WITH_MODELS if include_model_derived else _CONTROLLED
+        nodes = con.sql(f"SELECT type, id, hash(type, id) AS h FROM {all_nodes} ORDER BY type, id").to_arrow_table()
         self._types = nodes.column("type").combine_chunks().dictionary_encode()
         self._ids = nodes.column("id").combine_chunks()
         hashes = nodes.column("h").to_numpy()
         self._by_hash = np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._by_hash]
         edges = con.sql(
-            """
-            WITH numbered AS (SELECT type, id, row_number() OVER (ORDER BY type, id) - 1 AS number FROM graph_node)
-            SELECT s.number AS src, d.number AS dst, e.type FROM graph_edge e
+            f"""
+            WITH numbered AS (SELECT type, id, row_number() OVER (ORDER BY type, id) - 1 AS number FROM {all_nodes})
+            SELECT s.number AS src, d.number AS dst, e.type FROM {all_edges} e
             JOIN numbered s ON s.type = e.src_type AND s.id = e.src
             JOIN numbered d ON d.type = e.dst_type AND d.id = e.dst
             """
@@ -121,20 +130,27 @@ class Adjacency:
         return np.array(sorted(set(found)), np.int64)
 
 
-def graph_token(con: duckdb.DuckDBPyConnection) -> tuple[object, ...]:
+def graph_token(con: duckdb.DuckDBPyConnection, include_model_derived: bool = False) -> tuple[object, ...]:
     """Return a value that is different whenever the graph's nodes or edges are.
 
     A store keeps a revision of its graph, which with the numbers of rows is enough; elsewhere the rows are hashed.
     """
+    controlled = _token(con, REVISION, "graph_node", "graph_edge")
+    return (
+        (*controlled, *_token(con, MODEL_REVISION, "model_node", "model_edge")) if include_model_derived else controlled
+    )
+
+
+def _token(con: duckdb.DuckDBPyConnection, name: str, nodes: str, edges: str) -> tuple[object, ...]:
     revision = []
     if "store_setting" in existing_tables(con):
-        revision = con.execute("SELECT value FROM store_setting WHERE name = $name", {"name": REVISION}).fetchall()
+        revision = con.execute("SELECT value FROM store_setting WHERE name = $name", {"name": name}).fetchall()
     if revision:
-        counts = con.execute("SELECT (SELECT count(*) FROM graph_node), (SELECT count(*) FROM graph_edge)").fetchall()
+        counts = con.execute(f"SELECT (SELECT count(*) FROM {nodes}), (SELECT count(*) FROM {edges})").fetchall()
         return (*revision[0], *counts[0])
     hashed = con.execute(
-        "SELECT (SELECT (count(*), sum(hash(type, id))) FROM graph_node),"
-        " (SELECT (count(*), sum(hash(src, dst, type, src_type, dst_type))) FROM graph_edge)"
+        f"SELECT (SELECT (count(*), sum(hash(type, id))) FROM {nodes}),"
+        f" (SELECT (count(*), sum(hash(src, dst, type, src_type, dst_type))) FROM {edges})"
     ).fetchall()
     return hashed[0]
 

@@ -25,7 +25,7 @@ from ragspine_assets.store.database import StoreBusyError
 
 def answer_id(model: str, prompt_version: str, parameters: str, hashed_text: str) -> str:
     """Return the key of an answer."""
-    return sha256("\x1f".join((model, prompt_version, parameters, hashed_text)).encode()).hexdigest()
+    return sha256(f"{model}\x1f{prompt_version}\x1f{parameters}\x1f{hashed_text}".encode()).hexdigest()
 
 
 @dataclass(frozen=True)

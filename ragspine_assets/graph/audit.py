@@ -18,6 +18,11 @@ _TRACES = """
     UNION ALL SELECT 'graph_scan', doc_id FROM graph_scan
     UNION ALL SELECT 'graph_mention', doc_id FROM graph_mention
     UNION ALL SELECT 'fact', source_doc_id FROM fact
+    UNION ALL SELECT 'model_node', source_doc_id FROM model_node
+    UNION ALL SELECT 'model_node', id FROM model_node WHERE type = 'doc'
+    UNION ALL SELECT 'model_evidence', source_doc_id FROM model_evidence
+    UNION ALL SELECT 'extraction_record', source_doc_id FROM extraction_record
+    UNION ALL SELECT 'review_evidence', doc_id FROM review_evidence
 """
 _LOCATED = """
     SELECT 'graph_node' AS place, source_locator FROM graph_node
@@ -25,6 +30,18 @@ _LOCATED = """
     UNION ALL SELECT 'graph_evidence', chunk_id FROM graph_evidence
     UNION ALL SELECT 'graph_mention', source_locator FROM graph_mention
     UNION ALL SELECT 'fact', source_locator FROM fact
+    UNION ALL SELECT 'model_node', source_locator FROM model_node
+    UNION ALL SELECT 'model_evidence', source_locator FROM model_evidence
+    UNION ALL SELECT 'model_evidence', chunk_id FROM model_evidence
+    UNION ALL SELECT 'extraction_record', source_locator FROM extraction_record
+"""
+# What a model answered about a text that only RESTRICTED documents hold, or nobody any more.
+_CLOSED_ANSWERS = """
+    SELECT count(*), count(*) FILTER (text_hash NOT IN (
+        SELECT sha256(c.text) FROM narrative_chunk c LEFT JOIN document d USING (doc_id)
+        WHERE c.sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')
+            AND coalesce(d.sensitivity, 'PUBLIC') IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')
+    )) FROM model_answer
 """
 
 
@@ -55,6 +72,10 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
             document = re.sub(r"#[^#]*$", "", locator)
             if document in secret:
                 result.violate(f"{name(document)} in {place}", n)
+        answers, closed_answers = connection.execute(_CLOSED_ANSWERS).fetchall()[0]
+        result.checked += answers
+        if closed_answers:
+            result.violate("an answer of a model about a text that no open document holds", closed_answers)
         open_entities = {
             row[0]
             for row in connection.execute(
@@ -105,6 +126,32 @@ _BROKEN = """
     WHERE v.kind IN ('fact', 'external') AND NOT EXISTS (
         FROM fact f WHERE f.source_doc_id = v.source_doc_id AND f.source_locator = v.source_locator)
     UNION ALL
+    SELECT 'decision that does not exist', v.type, '' FROM graph_evidence v
+    WHERE v.kind IN ('review', 'reviewed') AND NOT EXISTS (
+        FROM review_decision d WHERE d.verdict = 'accept'
+            AND (d.src_type, d.src, d.dst_type, d.dst, d.type) = (v.src_type, v.src, v.dst_type, v.dst, v.type))
+    UNION ALL
+    SELECT 'decision without a text it rests on', v.type, '' FROM graph_evidence v
+    WHERE v.kind = 'review' AND NOT EXISTS (
+        FROM graph_evidence r WHERE r.kind = 'reviewed'
+            AND (r.src_type, r.src, r.dst_type, r.dst, r.type) = (v.src_type, v.src, v.dst_type, v.dst, v.type))
+    UNION ALL
+    SELECT 'model edge without evidence', type, '' FROM model_edge e
+    ANTI JOIN model_evidence v USING (src_type, src, dst_type, dst, type)
+    UNION ALL
+    SELECT 'model evidence without edge', type, source_doc_id
+    FROM model_evidence v ANTI JOIN model_edge e USING (src_type, src, dst_type, dst, type)
+    UNION ALL
+    SELECT 'model edge to a missing node', type, '' FROM (
+        SELECT type, unnest([{'t': src_type, 'i': src}, {'t': dst_type, 'i': dst}]) AS end FROM model_edge
+    ) WHERE NOT EXISTS (FROM graph_node n WHERE n.type = end.t AND n.id = end.i)
+        AND NOT EXISTS (FROM model_node n WHERE n.type = end.t AND n.id = end.i)
+    UNION ALL
+    SELECT 'chunk that does not exist', v.type, v.source_doc_id FROM model_evidence v
+    WHERE NOT EXISTS (
+        FROM narrative_chunk c WHERE c.chunk_id = v.chunk_id AND c.version = v.version AND c.doc_id = v.source_doc_id
+            AND c.active)
+    UNION ALL
     SELECT 'node that is there twice', type, '' FROM graph_node GROUP BY type, id HAVING count(*) > 1
     UNION ALL
     SELECT 'edge that is there twice', type, '' FROM graph_edge GROUP BY src_type, src, dst_type, dst, type
@@ -119,6 +166,7 @@ def audit_evidence(store: ChunkStore) -> AuditResult:
         name = references(connection)
         row = connection.execute(
             "SELECT (SELECT count(*) FROM graph_edge) + (SELECT count(*) FROM graph_evidence)"
+            " + (SELECT count(*) FROM model_edge) + (SELECT count(*) FROM model_evidence)"
         ).fetchone()
         result.checked = row[0] if row else 0
         for why, what, doc_id, n in connection.execute(

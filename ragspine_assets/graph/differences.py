@@ -9,11 +9,14 @@ import duckdb
 
 
 def same(left: str, right: str, columns: Sequence[str]) -> str:
+    """Return the condition that two relations agree in some columns."""
     return " AND ".join(f"{left}.{column} = {right}.{column}" for column in columns)
 
 
 @dataclass(frozen=True)
 class Changes:
+    """What writing changed, by type of the rows; `changed` ones kept their key."""
+
     written: bool = False
     added: Mapping[str, int] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
@@ -54,5 +57,6 @@ def _less(counts: Mapping[str, int], changed: Mapping[str, int]) -> dict[str, in
 
 
 def count_by_type(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, int]:
+    """Return how many rows of each type a relation has."""
     rows = con.execute(f"SELECT type, count(*) FROM {relation} GROUP BY type ORDER BY type").fetchall()
     return {str(kind): int(number) for kind, number in rows}

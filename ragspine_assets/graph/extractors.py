@@ -15,6 +15,7 @@ from ragspine_assets.policy import DomainProfile, is_restricted
 
 if TYPE_CHECKING:
     from ragspine_assets.graph.seam import GraphChunk
+    from ragspine_assets.llm import LLMProvider
 
 EXTRACTOR_ENV = "RAGSPINE_RELATION_EXTRACTOR"
 """Environment variable that selects the extractor where none is given."""
@@ -113,9 +114,9 @@ def _order(chunk: GraphChunk) -> int:
 def make_relation_extractor(
     spec: str | None = None,
     *,
-    provider: object | None = None,  # noqa: ARG001
+    provider: LLMProvider | None = None,
     profile: DomainProfile | None = None,
-    **kwargs: int,
+    **kwargs: object,
 ) -> RelationExtractor | None:
     """Return the extractor a name stands for, or None (SPEC 5.6).
 
@@ -123,19 +124,30 @@ def make_relation_extractor(
         spec: case and outer spaces do not matter; None reads `RAGSPINE_RELATION_EXTRACTOR`. Nothing, blank and `none`
             mean no extractor; `deterministic`, `rule` and `cooccurrence` mean co-occurrence; `llm` and `on` mean a
             model's, which without a provider is honestly None.
-        provider: the model's provider.
-        profile: the domain profile, for its names.
-        **kwargs: handed to the extractor.
+        provider: the model.
+        profile: the domain profile, for its names and its gate.
+        **kwargs: handed to `DeterministicRelationExtractor` or `LLMRelationExtractor`.
 
     Raises:
-        ValueError: if the name stands for nothing; the message lists what there is.
+        ValueError: if the name stands for nothing, and the message lists what there is; or if a model's extractor gets
+            neither profile nor `security_gate`.
     """
     name = (os.environ.get(EXTRACTOR_ENV, "") if spec is None else spec).strip().casefold()
     if name in {"", "none"}:
         return None
     if name in _DETERMINISTIC:
-        return DeterministicRelationExtractor(profile, **kwargs)
+        return DeterministicRelationExtractor(profile, **kwargs)  # pyright: ignore[reportArgumentType]
     if name in _MODEL:
-        return None
+        if provider is None:
+            return None
+        # Imported here, since the seam that it needs is made of this module.
+        from ragspine_assets.graph.llm_extractor import LLMRelationExtractor
+
+        return LLMRelationExtractor(provider, profile=profile, **kwargs)  # pyright: ignore[reportArgumentType]
     allowed = ", ".join(("none", *_DETERMINISTIC, *_MODEL))
     raise ValueError(f"there is no relation extractor {name!r}; choose one of {allowed}")
+
+
+def asks_a_model(spec: str) -> bool:
+    """Tell whether a name stands for a model's extractor."""
+    return spec.strip().casefold() in _MODEL

@@ -7,25 +7,45 @@ graph has changed. Orders are fixed: nodes by type and id, edges by ends and typ
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, get_args, runtime_checkable
 
 import duckdb
 
 from ragspine_assets.graph.adjacency import Adjacency, Direction, Key, graph_token
-from ragspine_assets.graph.model import DOC, ENTITY, EXTERNAL_ENTITY, METRIC, Evidence, GraphEdge, GraphNode, Subgraph
+from ragspine_assets.graph.model import (
+    DOC,
+    EDGE_META_ANSWER,
+    EDGE_META_CHUNK,
+    EDGE_META_DERIVED,
+    EDGE_META_MODEL,
+    EDGE_META_VERIFIED,
+    ENTITY,
+    EXTERNAL_ENTITY,
+    METRIC,
+    PROVENANCE_MODEL_DERIVED,
+    PROVENANCE_UNVERIFIED,
+    Evidence,
+    GraphEdge,
+    GraphNode,
+    NodeList,
+    Subgraph,
+    is_unverified,
+)
+from ragspine_assets.graph.model_tables import MODEL_TABLES
 from ragspine_assets.graph.staging import existing_tables
 from ragspine_assets.store.schema import TABLES
 
 DEFAULT_DEPTH = 3
-"""How far `traverse` and `subgraph` may go unless told otherwise, in edges (SPEC 5.8)."""
+"""How far `traverse` may go unless told otherwise, in edges (SPEC 5.8)."""
+MAX_PATH = 6
+"""How long a way `path` looks for unless told otherwise, in edges."""
 
 GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence")
 """The controlled tables."""
-MODEL_TABLES = ("model_node", "model_edge", "model_evidence", "extraction_record")
-"""The tables of what models assert, and the record of what extractors made."""
 
 
 class ConnectionSource(Protocol):
@@ -40,7 +60,9 @@ class ConnectionSource(Protocol):
 class GraphStore(Protocol):
     """The reads every graph store offers (SPEC 5.8). Controlled edges only, unless asked."""
 
-    def get_node(self, node_id: str, node_type: str | None = None) -> GraphNode | None:
+    def get_node(
+        self, node_id: str, node_type: str | None = None, *, include_model_derived: bool = False
+    ) -> GraphNode | None:
         """Return one node, or None."""
         ...
 
@@ -105,8 +127,7 @@ class DuckDBGraphStore:
     """
 
     def __init__(self, source: GraphSource | None = None) -> None:
-        self._adjacency: Adjacency | None = None
-        self._token: tuple[object, ...] = ()
+        self._adjacency: dict[bool, tuple[tuple[object, ...], Adjacency]] = {}
         if source is None:
             self._source: ConnectionSource | duckdb.DuckDBPyConnection | Path = duckdb.connect(":memory:")
         elif isinstance(source, (str, Path)):
@@ -137,27 +158,37 @@ class DuckDBGraphStore:
             con.execute(f"CREATE TABLE {table} ({columns})")
 
     def count_nodes(self) -> int:
-        """Return the number of nodes."""
+        """Return the number of controlled nodes."""
         return self._number("SELECT count(*) FROM graph_node")
 
     def count_edges(self) -> int:
         """Return the number of controlled edges."""
         return self._number("SELECT count(*) FROM graph_edge")
 
-    def nodes(self) -> list[GraphNode]:
+    def nodes(self, *, include_model_derived: bool = False) -> list[GraphNode]:
         """Return all nodes, by type and id."""
         with self.connect() as con:
-            return _nodes(con, "FROM graph_node", {})
+            found = _nodes(con, "FROM graph_node", {})
+            if self._with_models(con, include_model_derived):
+                found += _model_nodes(con, "FROM model_node", {})
+        return sorted(found, key=_node_order)
 
-    def edges(self) -> list[GraphEdge]:
-        """Return all controlled edges, by ends and type; `metadata` are those of the first evidence."""
+    def edges(self, *, include_model_derived: bool = False) -> list[GraphEdge]:
+        """Return all edges, by ends and type; `metadata` are those of the first evidence.
+
+        An edge that a model asserts and the controlled graph has too is there twice: verified and unverified.
+        """
         with self.connect() as con:
-            return _edges(con, "graph_edge", {})
+            found = _edges(con, "graph_edge", {})
+            if self._with_models(con, include_model_derived):
+                found += _model_edges(con, "model_edge", {})
+        return sorted(found, key=_edge_order)
 
     def evidence(self, edge: GraphEdge) -> list[Evidence]:
         """Return all evidence of an edge, in natural order of document and place (SPEC 5.3).
 
-        Where the edge leaves the types of its ends open, the evidence of all edges between such names is returned.
+        Where the edge leaves the types of its ends open, the evidence of all edges between such names is returned. An
+        edge marked as unverified has the evidence of the model, any other one that of the controlled graph.
         """
         conditions = [f"{column} = ${column}" for column in ("src", "dst", "type")]
         parameters = {"src": edge.src, "dst": edge.dst, "type": edge.type}
@@ -166,25 +197,63 @@ class DuckDBGraphStore:
                 conditions.append(f"{column} = ${column}")
                 parameters[column] = value
         with self.connect() as con:
-            rows = con.execute(
-                "SELECT kind, source_doc_id, source_locator, chunk_id, version FROM graph_evidence"
-                f" WHERE {' AND '.join(conditions)}",
-                parameters,
-            ).fetchall()
+            if not is_unverified(edge):
+                rows = con.execute(
+                    "SELECT kind, source_doc_id, source_locator, chunk_id, version FROM graph_evidence"
+                    f" WHERE {' AND '.join(conditions)}",
+                    parameters,
+                ).fetchall()
+            elif self._with_models(con, True):
+                known = {name: parameters.get(name, "") for name in _EDGE}
+                chosen = con.execute(
+                    f"SELECT DISTINCT {', '.join(_EDGE)} FROM model_edge WHERE {' AND '.join(conditions)}", parameters
+                ).fetchall()
+                found = [replace(edge, **{**known, **dict(zip(_EDGE, key, strict=True))}) for key in chosen]
+                return sorted((e for some in self.evidence_of(found) for e in some), key=_evidence_order)
+            else:
+                rows = []
         return sorted((Evidence(*row) for row in rows), key=_evidence_order)
 
-    def get_node(self, node_id: str, node_type: str | None = None) -> GraphNode | None:
+    def evidence_of(self, edges: Sequence[GraphEdge]) -> list[list[Evidence]]:
+        """Return all evidence of each of some edges that a read returned, see `evidence`."""
+        found: dict[tuple[bool, tuple[str, ...]], list[Evidence]] = {}
+        with self.connect() as con:
+            sources = [(False, _CONTROLLED_EVIDENCE)]
+            if any(map(is_unverified, edges)) and self._with_models(con, True):
+                kept = "model_answer" in existing_tables(con)
+                sources.append((True, _MODEL_EVIDENCE_AND_TIME if kept else _MODEL_EVIDENCE))
+            for unverified, query in sources:
+                wanted = [edge for edge in edges if is_unverified(edge) == unverified]
+                columns = {f"{name}_s": [getattr(edge, name) for edge in wanted] for name in _EDGE}
+                for row in con.execute(query, columns).fetchall():
+                    found.setdefault((unverified, tuple(row[:5])), []).append(Evidence(*row[5:]))
+        keys = [(is_unverified(edge), tuple(getattr(edge, name) for name in _EDGE)) for edge in edges]
+        return [sorted(found.get(key, []), key=_evidence_order) for key in keys]
+
+    def accepted_decisions(self) -> list[tuple[str, str, str]]:
+        """Return the decisions behind accepted edges: the row's name in `source_locator`, who decided, and when."""
+        with self.connect() as con:
+            if "review_decision" not in existing_tables(con):
+                return []
+            return con.execute(
+                f"SELECT substr(sha256(concat_ws(chr(31), {', '.join(_EDGE)})), 1, 16) AS row, decided_by, decided_at"
+                " FROM review_decision WHERE verdict = 'accept' ORDER BY row"
+            ).fetchall()
+
+    def get_node(
+        self, node_id: str, node_type: str | None = None, *, include_model_derived: bool = False
+    ) -> GraphNode | None:
         """Return one node, or None.
 
         Where nodes of several kinds share the id and no type is given, entities come first, then external entities,
-        metrics, derived dimensions by name, and documents last.
+        metrics, derived dimensions by name, documents, and last what only a model names.
         """
+        condition = "WHERE id = $id AND ($type IS NULL OR type = $type)"
+        parameters: dict[str, str | None] = {"id": node_id, "type": node_type}
         with self.connect() as con:
-            found = _nodes(
-                con,
-                "FROM graph_node WHERE id = $id AND ($type IS NULL OR type = $type)",
-                {"id": node_id, "type": node_type},
-            )
+            found = _nodes(con, f"FROM graph_node {condition}", parameters)
+            if not found and self._with_models(con, include_model_derived):
+                found = _model_nodes(con, f"FROM model_node {condition}", parameters)
         return min(found, key=lambda node: _preference(node.type), default=None)
 
     def neighbors(
@@ -194,8 +263,8 @@ class DuckDBGraphStore:
         node_type: str | None = None,
         edge_type: str | None = None,
         direction: Direction = "out",
-        include_model_derived: bool = False,  # noqa: ARG002
-    ) -> list[GraphNode]:
+        include_model_derived: bool = False,
+    ) -> NodeList:
         """Return the nodes one edge away, by type and id.
 
         Args:
@@ -203,17 +272,26 @@ class DuckDBGraphStore:
             node_type: which of the nodes of that id; all of them when None.
             edge_type: only edges of this type.
             direction: `out` follows edges, `in` goes against them, `both` does either.
-            include_model_derived: also edges that a model asserted.
+            include_model_derived: also edges that a model asserted; the answer says which (`NodeList`).
         """
         _check(1, direction)
         hops = [_HOPS[way] for way in ("out", "in") if direction in {way, "both"}]
         with self.connect() as con:
+            models = self._with_models(con, include_model_derived)
             met: set[Key] = set()
-            seeds = _seeds(con, (node_id,), node_type)
+            asserted: set[Key] = set()
+            unverified: list[GraphEdge] = []
+            seeds = _seeds(con, (node_id,), node_type, models)
             for kind, node in seeds:
+                parameters = {"kind": kind, "node": node, "edge_type": edge_type}
                 for hop in hops:
-                    met.update(con.execute(hop, {"kind": kind, "node": node, "edge_type": edge_type}).fetchall())
-            return _nodes_of(con, sorted(met.difference(seeds)))
+                    met.update(con.execute(hop.format("graph_edge"), parameters).fetchall())
+                    if models:
+                        asserted.update(con.execute(hop.format("model_edge"), parameters).fetchall())
+            if models:
+                unverified = _model_edges(con, _INCIDENT, _ends(seeds, edge_type and [edge_type], direction))
+            nodes = _nodes_of(con, sorted((met | asserted).difference(seeds)), models)
+            return NodeList(_marked(nodes, met), unverified)
 
     def traverse(
         self,
@@ -223,8 +301,8 @@ class DuckDBGraphStore:
         edge_types: Sequence[str] | None = None,
         max_depth: int = DEFAULT_DEPTH,
         direction: Direction = "out",
-        include_model_derived: bool = False,  # noqa: ARG002
-    ) -> list[GraphNode]:
+        include_model_derived: bool = False,
+    ) -> NodeList:
         """Return the nodes that can be reached in at most `max_depth` edges, nearest first, then by type and id.
 
         The start itself is not among them. Arguments are those of `neighbors`.
@@ -233,11 +311,79 @@ class DuckDBGraphStore:
             ValueError: if `max_depth` is negative or `direction` is none of the three.
         """
         with self.connect() as con:
-            seeds = _seeds(con, (start,), node_type)
-            distances = self._reach(con, seeds, max_depth, direction, edge_types)
+            models = self._with_models(con, include_model_derived)
+            seeds = _seeds(con, (start,), node_type, models)
+            distances = self._reach(con, seeds, max_depth, direction, edge_types, models)
             reached = [key for key, distance in distances.items() if distance]
-            nodes = _nodes_of(con, reached)
-        return sorted(nodes, key=lambda node: (distances[node.type, node.id], node.type, node.id))
+            nodes = _nodes_of(con, reached, models)
+            unverified: list[GraphEdge] = []
+            if models:
+                sure = self._reach(
+                    con, _seeds(con, (start,), node_type, False), max_depth, direction, edge_types, False
+                )
+                nodes = _marked(nodes, sure.keys())
+                unverified = _model_edges(con, _AMONG.format("model_edge"), _ends(list(distances), edge_types))
+        nodes.sort(key=lambda node: (distances[node.type, node.id], node.type, node.id))
+        return NodeList(nodes, unverified)
+
+    def path(
+        self,
+        start: str,
+        goal: str,
+        *,
+        start_type: str | None = None,
+        goal_type: str | None = None,
+        edge_types: Sequence[str] | None = None,
+        max_depth: int = MAX_PATH,
+        direction: Direction = "both",
+        include_model_derived: bool = False,
+    ) -> Subgraph | None:
+        """Return a shortest way between two nodes, with its nodes and edges in order, or None.
+
+        Of several shortest ways that of controlled edges is preferred at each step from the goal, then that over the
+        first node by type and id. `Subgraph.unverified` says which of its edges nobody checked.
+
+        Args:
+            start: id of the node to start from.
+            goal: id of the node to arrive at.
+            start_type: which of the nodes of that id; any of them when None.
+            goal_type: likewise.
+            edge_types: only edges of these types.
+            max_depth: most edges the way may have.
+            direction: `out` follows edges, `in` goes against them, `both` does either.
+            include_model_derived: also edges that a model asserted.
+        """
+        with self.connect() as con:
+            models = self._with_models(con, include_model_derived)
+            seeds = _seeds(con, (start,), start_type, models)
+            distances = self._reach(con, seeds, max_depth, direction, edge_types, models)
+            goals = [key for key in _seeds(con, (goal,), goal_type, models) if key in distances]
+            if not goals:
+                return None
+            here = min(goals, key=lambda key: (distances[key], key))
+            keys, edges = [here], []
+            while distances[here]:
+                ways = _AROUND[direction]
+                given = {
+                    "kind": here[0],
+                    "node": here[1],
+                    "edge_types": None if edge_types is None else list(edge_types),
+                }
+                found = _edges(con, ways.format("graph_edge"), given)
+                if models:
+                    found += _model_edges(con, ways.format("model_edge"), given)
+                nearer = distances[here] - 1
+                steps = [
+                    (is_unverified(edge), far, _edge_order(edge), edge)
+                    for edge in found
+                    for far in [_other_end(edge, here)]
+                    if distances.get(far) == nearer
+                ]
+                _, here, _, edge = min(steps, key=lambda step: step[:3])
+                keys.append(here)
+                edges.append(edge)
+            by_key = {(node.type, node.id): node for node in _nodes_of(con, keys, models)}
+        return Subgraph(tuple(by_key[key] for key in reversed(keys)), tuple(reversed(edges)))
 
     def subgraph(
         self,
@@ -245,7 +391,7 @@ class DuckDBGraphStore:
         *,
         depth: int = 1,
         edge_types: Sequence[str] | None = None,
-        include_model_derived: bool = False,  # noqa: ARG002
+        include_model_derived: bool = False,
     ) -> Subgraph:
         """Return the nodes at most `depth` edges away from some nodes, in either direction, and the edges among them.
 
@@ -253,8 +399,13 @@ class DuckDBGraphStore:
             ValueError: if `depth` is negative.
         """
         with self.connect() as con:
-            found = self._reach(con, _seeds(con, seeds, None), depth, "both", edge_types)
-            return _induced(con, list(found), edge_types)
+            models = self._with_models(con, include_model_derived)
+            found = self._reach(con, _seeds(con, seeds, None, models), depth, "both", edge_types, models)
+            return _induced(con, list(found), edge_types, models)
+
+    def _with_models(self, con: duckdb.DuckDBPyConnection, asked: bool) -> bool:
+        # A database of older code has no such tables.
+        return asked and existing_tables(con).issuperset(MODEL_TABLES)
 
     def _reach(
         self,
@@ -263,12 +414,14 @@ class DuckDBGraphStore:
         depth: int,
         direction: Direction,
         edge_types: Sequence[str] | None,
+        models: bool,
     ) -> dict[Key, int]:
         _check(depth, direction)
-        token = graph_token(con)
-        if self._adjacency is None or self._token != token:
-            self._adjacency, self._token = Adjacency(con), token
-        return self._adjacency.reach(con, seeds, depth, direction, edge_types)
+        token = graph_token(con, models)
+        known = self._adjacency.get(models)
+        if known is None or known[0] != token:
+            known = self._adjacency[models] = token, Adjacency(con, models)
+        return known[1].reach(con, seeds, depth, direction, edge_types)
 
     def _number(self, query: str) -> int:
         with self.connect() as con:
@@ -302,6 +455,26 @@ def _preference(kind: str) -> tuple[int, str]:
     return (len(_PREFERENCE) + (kind == DOC)), kind
 
 
+def _node_order(node: GraphNode) -> tuple[str, str]:
+    return node.type, node.id
+
+
+def _edge_order(edge: GraphEdge) -> tuple[str, ...]:
+    return edge.src, edge.dst, edge.type, edge.src_type, edge.dst_type, edge.metadata.get(EDGE_META_VERIFIED, "")
+
+
+def _other_end(edge: GraphEdge, node: Key) -> Key:
+    return (edge.dst_type, edge.dst) if (edge.src_type, edge.src) == node else (edge.src_type, edge.src)
+
+
+def _marked(nodes: Sequence[GraphNode], sure: Collection[Key]) -> list[GraphNode]:
+    """Put both markers on nodes that are not among those found without a model."""
+    return [
+        node if (node.type, node.id) in sure else replace(node, metadata={**node.metadata, **_MARKERS})
+        for node in nodes
+    ]
+
+
 def _evidence_order(evidence: Evidence) -> tuple[object, ...]:
     return (
         natural_key(evidence.source_doc_id),
@@ -326,21 +499,34 @@ def _node(kind: str, node_id: str, label: str, sensitivity: str, source_doc_id: 
     )
 
 
-def _nodes_of(con: duckdb.DuckDBPyConnection, keys: Sequence[Key]) -> list[GraphNode]:
+def _model_nodes(con: duckdb.DuckDBPyConnection, source: str, parameters: dict[str, str | None]) -> list[GraphNode]:
+    """Return nodes that only a model names; `documents` in their metadata says in how many, by name alone."""
+    rows = con.execute(f"SELECT {', '.join(_NODE)}, documents {source} ORDER BY type, id", parameters).fetchall()
+    found = []
+    for *columns, documents in rows:
+        node = _node(*columns)
+        found.append(replace(node, metadata={**node.metadata, **_MARKERS, "documents": str(documents)}))
+    return found
+
+
+def _nodes_of(con: duckdb.DuckDBPyConnection, keys: Sequence[Key], models: bool = False) -> list[GraphNode]:
     if not keys:
         return []
-    rows = con.execute(
-        f"SELECT {', '.join(_NODE)} FROM graph_node SEMI JOIN (SELECT unnest($types) AS type, unnest($ids) AS id)"
-        " USING (type, id) ORDER BY type, id",
-        {"types": [kind for kind, _ in keys], "ids": [node for _, node in keys]},
-    ).fetchall()
-    return [_node(*row) for row in rows]
+    given = {"types": [kind for kind, _ in keys], "ids": [node for _, node in keys]}
+    chosen = "SEMI JOIN (SELECT unnest($types) AS type, unnest($ids) AS id) USING (type, id)"
+    rows = con.execute(f"SELECT {', '.join(_NODE)} FROM graph_node {chosen} ORDER BY type, id", given).fetchall()
+    found = [_node(*row) for row in rows]
+    if models:
+        found += _model_nodes(con, f"FROM model_node {chosen}", given)  # pyright: ignore[reportArgumentType]
+        found.sort(key=_node_order)
+    return found
 
 
-def _seeds(con: duckdb.DuckDBPyConnection, ids: Sequence[str], kind: str | None) -> list[Key]:
+def _seeds(con: duckdb.DuckDBPyConnection, ids: Sequence[str], kind: str | None, models: bool) -> list[Key]:
+    wanted = "id IN (SELECT unnest($ids)) AND ($type IS NULL OR type = $type)"
+    asserted = f" UNION SELECT type, id FROM model_node WHERE {wanted}" if models else ""
     rows = con.execute(
-        "SELECT type, id FROM graph_node WHERE id IN (SELECT unnest($ids)) AND ($type IS NULL OR type = $type)"
-        " ORDER BY type, id",
+        f"SELECT type, id FROM graph_node WHERE {wanted}{asserted} ORDER BY type, id",
         {"ids": list(ids), "type": kind},
     ).fetchall()
     return [(str(found_kind), str(node)) for found_kind, node in rows]
@@ -353,56 +539,137 @@ def _check(depth: int, direction: str) -> None:
         raise ValueError(f"direction is 'out', 'in' or 'both', not {direction!r}")
 
 
+_MARKERS = {EDGE_META_DERIVED: PROVENANCE_MODEL_DERIVED, EDGE_META_VERIFIED: PROVENANCE_UNVERIFIED}
+
+_CHOSEN_EDGES = (
+    f"SEMI JOIN (SELECT {', '.join(f'unnest(${name}_s) AS {name}' for name in _EDGE)}) USING ({', '.join(_EDGE)})"
+)
+_CONTROLLED_EVIDENCE = (
+    f"SELECT {', '.join(_EDGE)}, kind, source_doc_id, source_locator, chunk_id, version"
+    f" FROM graph_evidence {_CHOSEN_EDGES}"
+)
+_MODEL_EVIDENCE = (
+    f"SELECT {', '.join(_EDGE)}, 'model', source_doc_id, source_locator, chunk_id, version, model, answer_id, ''"
+    f" FROM model_evidence {_CHOSEN_EDGES}"
+)
+_MODEL_EVIDENCE_AND_TIME = (
+    f"SELECT {', '.join(_EDGE)}, 'model', source_doc_id, source_locator, chunk_id, version, e.model, answer_id,"
+    " coalesce(strftime(asked_at, '%Y-%m-%dT%H:%M:%SZ'), '')"
+    f" FROM (FROM model_evidence {_CHOSEN_EDGES}) e LEFT JOIN model_answer a USING (answer_id)"
+)
+
 _HOPS = {
     "out": """
-        SELECT dst_type, dst FROM graph_edge
+        SELECT dst_type, dst FROM {}
         WHERE src_type = $kind AND src = $node AND ($edge_type IS NULL OR type = $edge_type)
     """,
     "in": """
-        SELECT src_type, src FROM graph_edge
+        SELECT src_type, src FROM {}
         WHERE dst_type = $kind AND dst = $node AND ($edge_type IS NULL OR type = $edge_type)
     """,
 }
 
+# The edges by which one arrives at a node when walking in a direction.
+_TYPED = "($edge_types IS NULL OR list_contains($edge_types, type))"
+_AROUND = {
+    "out": f"(SELECT * FROM {{}} WHERE dst_type = $kind AND dst = $node AND {_TYPED})",
+    "in": f"(SELECT * FROM {{}} WHERE src_type = $kind AND src = $node AND {_TYPED})",
+    "both": f"(SELECT * FROM {{}} WHERE ((dst_type = $kind AND dst = $node) OR (src_type = $kind AND src = $node))"
+    f" AND {_TYPED})",
+}
 
-def _induced(con: duckdb.DuckDBPyConnection, keys: Sequence[Key], edge_types: Sequence[str] | None) -> Subgraph:
+_SEEN = "(SELECT unnest($types) AS {0}_type, unnest($ids) AS {0}) {0}_end USING ({0}_type, {0})"
+_AMONG = f"(SELECT * FROM {{}} SEMI JOIN {_SEEN.format('src')} SEMI JOIN {_SEEN.format('dst')} WHERE {_TYPED})"
+_INCIDENT = f"""(
+    SELECT * FROM model_edge WHERE {_TYPED} AND (
+        ($direction <> 'in' AND (src_type, src) IN (SELECT (unnest($types), unnest($ids))))
+        OR ($direction <> 'out' AND (dst_type, dst) IN (SELECT (unnest($types), unnest($ids))))
+    )
+)"""
+
+
+def _ends(keys: Sequence[Key], edge_types: Sequence[str] | None, direction: str | None = None) -> dict[str, object]:
+    given: dict[str, object] = {
+        "types": [kind for kind, _ in keys],
+        "ids": [node for _, node in keys],
+        "edge_types": None if edge_types is None else list(edge_types),
+    }
+    return given if direction is None else {**given, "direction": direction}
+
+
+def _induced(
+    con: duckdb.DuckDBPyConnection, keys: Sequence[Key], edge_types: Sequence[str] | None, models: bool = False
+) -> Subgraph:
     if not keys:
         return Subgraph()
-    edges = _edges(
-        con,
-        "(SELECT * FROM graph_edge"
-        " SEMI JOIN (SELECT unnest($types) AS src_type, unnest($ids) AS src) s USING (src_type, src)"
-        " SEMI JOIN (SELECT unnest($types) AS dst_type, unnest($ids) AS dst) d USING (dst_type, dst)"
-        " WHERE $edge_types IS NULL OR list_contains($edge_types, type))",
-        {
-            "types": [kind for kind, _ in keys],
-            "ids": [node for _, node in keys],
-            "edge_types": None if edge_types is None else list(edge_types),
-        },
-    )
-    return Subgraph(tuple(_nodes_of(con, keys)), tuple(edges))
+    edges = _edges(con, _AMONG.format("graph_edge"), _ends(keys, edge_types))
+    if models:
+        edges += _model_edges(con, _AMONG.format("model_edge"), _ends(keys, edge_types))
+        edges.sort(key=_edge_order)
+    return Subgraph(tuple(_nodes_of(con, keys, models)), tuple(edges))
 
 
 def _edges(con: duckdb.DuckDBPyConnection, chosen: str, parameters: dict[str, object]) -> list[GraphEdge]:
-    """Return edges with the first of their evidence in natural order."""
+    """Return controlled edges with the first of their evidence: a decision, else the first place in natural order."""
     columns = ", ".join(f"e.{column}" for column in _EDGE)
     rows = con.execute(
-        f"SELECT {columns}, source_doc_id, source_locator FROM {chosen} e JOIN graph_evidence v"
+        f"SELECT {columns}, kind <> 'review', source_doc_id, source_locator FROM {chosen} e JOIN graph_evidence v"
         f" USING ({', '.join(_EDGE)}) ORDER BY e.src, e.dst, e.type, e.src_type, e.dst_type",
         parameters,
     ).fetchall()
     edges: list[GraphEdge] = []
-    first: dict[tuple[str, ...], tuple[str, str]] = {}
-    for *key, doc_id, locator in rows:
+    first: dict[tuple[str, ...], tuple[bool, str, str]] = {}
+    for *key, late, doc_id, locator in rows:
         edge = tuple(key)
-        place = (doc_id, locator)
+        place = (late, doc_id, locator)
         if edge not in first or _place(place) < _place(first[edge]):
             first[edge] = place
-    for (src_type, src, dst_type, dst, kind), (doc_id, locator) in first.items():
+    for (src_type, src, dst_type, dst, kind), (_, doc_id, locator) in first.items():
         metadata = {"source_doc_id": doc_id, "source_locator": locator}
         edges.append(GraphEdge(src, dst, kind, metadata, src_type, dst_type))
     return edges
 
 
-def _place(place: tuple[str, str]) -> tuple[tuple[tuple[int, int | str], ...], ...]:
-    return natural_key(place[0]), natural_key(place[1])
+def _model_edges(con: duckdb.DuckDBPyConnection, chosen: str, parameters: dict[str, object]) -> list[GraphEdge]:
+    """Return edges that a model asserted, as marked in their table, with the first evidence in natural order."""
+    columns = ", ".join(f"e.{column}" for column in _EDGE)
+    rows = con.execute(
+        f"SELECT {columns}, derived, verified, source_doc_id, source_locator, chunk_id, model, answer_id"
+        f" FROM {chosen} e JOIN model_evidence v USING ({', '.join(_EDGE)})"
+        " ORDER BY e.src, e.dst, e.type, e.src_type, e.dst_type",
+        parameters,
+    ).fetchall()
+    first: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for row in rows:
+        key, rest = tuple(row[:5]), tuple(row[5:])
+        if key not in first or _model_place(rest) < _model_place(first[key]):
+            first[key] = rest
+    edges: list[GraphEdge] = []
+    for (src_type, src, dst_type, dst, kind), (
+        derived,
+        verified,
+        doc_id,
+        locator,
+        chunk,
+        model,
+        answer,
+    ) in first.items():
+        metadata = {
+            "source_doc_id": doc_id,
+            "source_locator": locator,
+            EDGE_META_DERIVED: derived,
+            EDGE_META_VERIFIED: verified,
+            EDGE_META_CHUNK: chunk,
+            EDGE_META_MODEL: model,
+            EDGE_META_ANSWER: answer,
+        }
+        edges.append(GraphEdge(src, dst, kind, metadata, src_type, dst_type))
+    return edges
+
+
+def _place(place: tuple[bool, str, str]) -> tuple[object, ...]:
+    return place[0], natural_key(place[1]), natural_key(place[2])
+
+
+def _model_place(row: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple(map(natural_key, row[2:]))

@@ -431,6 +431,6 @@ class _Asking:
             except queue.Empty:
                 pass
             now = time.monotonic()
-            for number in [number for number, (_, deadline) in self.open.items() if deadline <= now]:
-                done.append((self.open.pop(number)[0], TimeoutError()))
+            late = [number for number, (_, deadline) in self.open.items() if deadline <= now]
+            done.extend((self.open.pop(number)[0], TimeoutError()) for number in late)
         return done

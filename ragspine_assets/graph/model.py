@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import NoReturn
@@ -111,11 +111,15 @@ class Evidence:
 
     Attributes:
         kind: `profile`, `metadata` (the chunk's own entity), `text` (a synonym in the chunk's text), `fact`,
-            `external` (a fact of a document that the store does not know) or `extracted` (a deterministic extractor).
+            `external` (a fact of a document that the store does not know), `extracted` (a deterministic extractor),
+            `review` (a reviewer's decision), `reviewed` (what the decision rests on) or `model` (a model's assertion).
         source_doc_id: the document, or `company_profile`.
         source_locator: the paragraphs in it.
         chunk_id: the chunk, empty where the evidence is not one.
         version: version of the document, 0 where unknown.
+        model: the model that asserted it; only for kind `model`.
+        answer_id: the kept answer of that model, where its extractor keeps answers.
+        asserted_at: when that answer was given, UTC, ISO 8601; empty where unknown.
     """
 
     kind: str
@@ -123,6 +127,14 @@ class Evidence:
     source_locator: str
     chunk_id: str = ""
     version: int = 0
+    model: str = ""
+    answer_id: str = ""
+    asserted_at: str = ""
+
+
+def is_unverified(edge: GraphEdge) -> bool:
+    """Tell whether an edge is a model's assertion and nothing more."""
+    return edge.metadata.get(EDGE_META_VERIFIED) == PROVENANCE_UNVERIFIED
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,25 @@ class Subgraph:
 
     nodes: tuple[GraphNode, ...] = ()
     edges: tuple[GraphEdge, ...] = ()
+
+    @property
+    def unverified(self) -> tuple[GraphEdge, ...]:
+        """Those of the edges that a model asserted and nobody checked."""
+        return tuple(filter(is_unverified, self.edges))
+
+
+class NodeList(list[GraphNode]):
+    """Nodes that a read found, and the unverified edges it went by.
+
+    A node that would not have been found without such an edge carries both markers in its metadata.
+
+    Attributes:
+        unverified: the edges that a model asserted among those the answer rests on; empty unless they were asked for.
+    """
+
+    def __init__(self, nodes: Iterable[GraphNode] = (), unverified: Iterable[GraphEdge] = ()) -> None:
+        super().__init__(nodes)
+        self.unverified = tuple(unverified)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragspine_assets.policy import DomainProfile
@@ -11,29 +12,35 @@ from .build import GraphReport, rebuild_graph, servable_chunks
 from .extractors import RelationExtractor
 from .graph_store import readable_subgraph
 from .mentions import Vocabulary
+from .review import ReviewDecision
 from .seam import extract_relations
 
 
 def update_graph(
-    store: ChunkStore, profile: DomainProfile, relation_extractor: RelationExtractor | None = None
+    store: ChunkStore,
+    profile: DomainProfile,
+    relation_extractor: RelationExtractor | None = None,
+    *,
+    decisions: Sequence[ReviewDecision] | None = None,
 ) -> GraphReport:
     """Bring the graph of a store up to date with its chunks, facts and profile.
 
-    No connection is held while an extractor works (SPEC 3.6).
+    No connection is held while an extractor works (SPEC 3.6): the store must not be held open by the caller either.
 
     Args:
         store: the chunk store, after `activate_staged`.
         profile: the domain profile.
         relation_extractor: takes further relations from the text, behind the seam of SPEC 5.3.
+        decisions: all decisions of reviewers; None keeps those that are stored (SPEC 5.9).
     """
     if relation_extractor is None:
         with store.connect() as connection:
-            return rebuild_graph(connection, profile)
+            return rebuild_graph(connection, profile, decisions=decisions)
     with store.connect() as connection:
         chunks = servable_chunks(connection)
     extraction = extract_relations(relation_extractor, chunks, Vocabulary(profile))
     with store.connect() as connection:
-        return rebuild_graph(connection, profile, extraction=extraction)
+        return rebuild_graph(connection, profile, extraction=extraction, decisions=decisions)
 
 
 @dataclass(frozen=True)

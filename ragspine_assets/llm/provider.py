@@ -105,8 +105,7 @@ def make_provider(
         return None
     if time_limit_s <= 0 or attempts < 1 or max_wait_s < 0:
         raise ValueError("time_limit_s must be above 0 seconds, attempts at least 1, max_wait_s at least 0 seconds")
-    if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
-        raise ValueError(f"{BASE_URL_ENV} must be an http or https address such as http://127.0.0.1:8000/v1")
+    require_endpoint(url)
     api, _, rest = name.partition(":")
     if api.casefold() in _APIS and rest:
         api, name = api.casefold(), rest
@@ -128,3 +127,13 @@ def make_provider(
         attempts=attempts,
         max_wait_s=max_wait_s,
     )
+
+
+def require_endpoint(url: str) -> None:
+    """Refuse what is neither empty nor an address of an endpoint.
+
+    Raises:
+        ValueError: the message says what is allowed.
+    """
+    if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
+        raise ValueError(f"{BASE_URL_ENV} must be an http or https address such as http://127.0.0.1:8000/v1")

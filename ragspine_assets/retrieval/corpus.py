@@ -6,8 +6,7 @@ part in any score, rank or number of results, and cannot be handed out by mistak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +15,13 @@ from numpy.typing import NDArray
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.retrieval.analysis import Analyzer
-from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, natural_key
+from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, best, natural_key
 from ragspine_assets.store.chunk_store import StoredChunk
 
 FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
 """Metadata by which candidates can be restricted."""
+
+_REMEMBERED = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Corpus:
         columns: the fields of `FILTER_KEYS`.
         ranks: rank of each chunk's label in the lattice.
         parent_numbers: what `parents` returns, where it is known already.
-        scratch: arrays that a search may take, use and put back.
+        filtered: positions that recent filters left, since the same filters come again.
     """
 
     chunks: Sequence[Chunk]
@@ -62,42 +63,57 @@ class Corpus:
     columns: Mapping[str, Column]
     ranks: NDArray[np.int8]
     parent_numbers: NDArray[np.int64] | None = None
-    scratch: list[Scores] = field(default_factory=list, repr=False, compare=False)
+    filtered: dict[tuple[object, ...], NDArray[np.int32]] = field(default_factory=dict, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.chunks)
 
-    def scores(self, query: str, analyzer: Analyzer, out: Scores | None = None) -> Scores:
-        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language.
-
-        Args:
-            query: the question.
-            analyzer: the one the corpus was made with.
-            out: where to put the scores, instead of in a new array.
-        """
-        by_terms: dict[tuple[str, ...], list[str]] = {}
-        for language in self.languages.numbers:
-            by_terms.setdefault(tuple(analyzer.terms(query, language)), []).append(language)
-        if len(by_terms) == 1:
-            return self.lexical.scores(next(iter(by_terms)), out)
-        total = np.zeros(len(self.chunks)) if out is None else out
-        for terms, languages in by_terms.items():
+    def scores(self, query: str, analyzer: Analyzer) -> Scores:
+        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language."""
+        total = np.zeros(len(self.chunks))
+        for terms, languages in self._readings(query, analyzer).items():
             scores = self.lexical.scores(terms)
+            if len(languages) == len(self.languages.numbers):
+                return scores
             for language in languages:
                 np.copyto(total, scores, where=self.languages.equals(language))
         return total
 
-    @contextmanager
-    def spare(self) -> Iterator[Scores]:
-        """Lend an array that a search may fill, for the time of a block; other threads get others."""
-        try:
-            array = self.scratch.pop()
-        except IndexError:
-            array = np.empty(len(self.chunks))
-        try:
-            yield array
-        finally:
-            self.scratch.append(array)
+    def search(
+        self, query: str, analyzer: Analyzer, top_k: int, filters: Mapping[str, str], max_label: Sensitivity
+    ) -> tuple[NDArray[np.intp], Scores]:
+        """Return the positions of the best chunks for a query and their scores, best first; equal scores by position.
+
+        Args:
+            query: the question.
+            analyzer: the one the corpus was made with.
+            top_k: how many at most.
+            filters: values that fields must have.
+            max_label: highest label a chunk may have.
+        """
+        readings = self._readings(query, analyzer)
+        if len(readings) == 1:
+            return self.lexical.search(next(iter(readings)), top_k, self._positions(filters, max_label))
+        scores = self.scores(query, analyzer)
+        order = best(scores, top_k, self.allowed(filters, max_label))
+        return order, scores[order]
+
+    def _readings(self, query: str, analyzer: Analyzer) -> dict[tuple[str, ...], list[str]]:
+        """Return the terms of a query, and the languages by whose rules these are its terms."""
+        readings: dict[tuple[str, ...], list[str]] = {}
+        for language in self.languages.numbers:
+            readings.setdefault(tuple(analyzer.terms(query, language)), []).append(language)
+        return readings
+
+    def _positions(self, filters: Mapping[str, str], max_label: Sensitivity) -> NDArray[np.int32] | None:
+        key = (max_label, *sorted(filters.items()))
+        found = self.filtered.get(key)
+        if found is None and (mask := self.allowed(filters, max_label)) is not None:
+            found = np.flatnonzero(mask).astype(np.int32)
+            if len(self.filtered) >= _REMEMBERED:
+                self.filtered.clear()
+            self.filtered[key] = found
+        return found
 
     def allowed(self, filters: Mapping[str, str], max_label: Sensitivity) -> Mask | None:
         """Return which chunks have all the values and no label above ``max_label``; None if all do."""

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import overload
@@ -32,14 +33,15 @@ Mask = NDArray[np.bool_]
 """Which documents may be found, in the order of the index."""
 
 _MANIFEST = "lexical.json"
-_FORMAT = 2
+_FORMAT = 3
 _DIGITS = re.compile("([0-9]+)")
 _BATCH = 4096
+_TERMS = 4096
 _ARRAYS = ("data", "indices", "indptr")
 
 Numbers = NDArray[np.int32]
 Offsets = NDArray[np.int64]
-Counts = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.uint32]
+Counts = NDArray[np.integer]
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -189,6 +191,9 @@ def _small(counts: NDArray[np.integer]) -> Counts:
 class LexicalIndex:
     """BM25 over token lists; the formula is that of `bm25_scores`, to a relative 1e-9.
 
+    bm25s keeps a rounded score per entry, which is enough to tell which documents can be among the best; their scores are
+    then computed exactly, so that documents that tie do tie.
+
     Args:
         documents: the tokens of each document, or their counts. All of them count for N, df and avgdl.
     """
@@ -197,13 +202,17 @@ class LexicalIndex:
         counts = documents if isinstance(documents, TermCounts) else TermCounts.of(documents)
         self._size = len(counts)
         self._terms: Sequence[str] = counts.terms
-        self._prefixes: NDArray[np.uint64] | None = None
+        self._prefixes: NDArray[np.integer] | None = None
         self._counts: Counts = counts.counts
+        self._lengths: NDArray[np.integer] = _lengths(counts)
         self._bm25: bm25s.BM25 | None = None
+        self._rough: list[NDArray[np.float32]] = []
         if len(counts.terms):
             order = np.argsort(counts.numbers, kind="stable")
             self._counts = counts.counts[order]
-            self._bm25 = _scored(counts, order)
+            documents_of = np.repeat(np.arange(len(counts), dtype=np.int32), np.diff(counts.starts))[order]
+            self._bm25 = _engine(len(counts), documents_of, counts)
+            self._round_scores()
 
     def __len__(self) -> int:
         return self._size
@@ -213,26 +222,90 @@ class LexicalIndex:
         """Every term of the index, in order of code points."""
         return self._terms
 
-    def scores(self, query_tokens: Iterable[str], out: Scores | None = None) -> Scores:
-        """Return the score of every document for a query; 0 is no hit. A repeated token counts again.
+    @cached_property
+    def _norms(self) -> Scores:
+        return K1 * (1 - B + B * self._lengths / (int(self._lengths.sum()) / max(self._size, 1)))
+
+    def _idf(self, df: int) -> float:
+        return math.log(1 + (self._size - df + 0.5) / (df + 0.5))
+
+    def _exact(self, begin: int, end: int, entries: NDArray[np.integer] | slice) -> Scores:
+        """Return the scores of some entries of the term whose entries are from ``begin`` to ``end``."""
+        assert self._bm25 is not None
+        tf = self._counts[entries].astype(np.float64)
+        documents = self._bm25.scores["indices"][entries]
+        return self._idf(end - begin) * tf * (K1 + 1) / (tf + self._norms[documents])
+
+    def _entries(self, query_tokens: Iterable[str]) -> list[tuple[int, int]]:
+        """Return where the entries of each token begin and end, for those that the index knows."""
+        if self._bm25 is None:
+            return []
+        starts = self._bm25.scores["indptr"]
+        numbers = [number for token in query_tokens if (number := self._number(token)) is not None]
+        return [(starts.item(number), starts.item(number + 1)) for number in numbers]
+
+    def _round_scores(self) -> None:
+        """Fill in the score of each entry, rounded."""
+        assert self._bm25 is not None
+        documents, starts = self._bm25.scores["indices"], self._bm25.scores["indptr"]
+        df = np.diff(starts)
+        frequencies, which = np.unique(df, return_inverse=True)
+        idf = np.array([self._idf(one) for one in frequencies.tolist()])[which]
+        data = np.empty(len(documents), np.float32)
+        # In pieces: the exact scores of all entries would take twice the memory of the index.
+        for first in range(0, len(df), _TERMS):
+            begin, end = starts.item(first), starts.item(min(first + _TERMS, len(df)))
+            tf = self._counts[begin:end].astype(np.float64)
+            factor = np.repeat(idf[first : first + _TERMS], df[first : first + _TERMS])
+            data[begin:end] = factor * tf * (K1 + 1) / (tf + self._norms[documents[begin:end]])
+        self._bm25.scores["data"] = data
+
+    def scores(self, query_tokens: Iterable[str]) -> Scores:
+        """Return the score of every document for a query; 0 is no hit. A repeated token counts again."""
+        total = np.zeros(self._size)
+        for begin, end in self._entries(query_tokens):
+            assert self._bm25 is not None
+            np.add.at(total, self._bm25.scores["indices"][begin:end], self._exact(begin, end, slice(begin, end)))
+        return total
+
+    def search(
+        self, query_tokens: Iterable[str], top_k: int, allowed: NDArray[np.integer] | None = None
+    ) -> tuple[NDArray[np.intp], Scores]:
+        """Return the positions of the best documents and their scores, best first; equal scores by position.
+
+        The answer is the beginning of what `best` gives for `scores`.
 
         Args:
             query_tokens: tokens of the query.
-            out: where to put the scores, instead of in a new array: asking the system for memory takes longer than the
-                search.
+            top_k: how many at most.
+            allowed: positions, ascending, of the documents that may be among them; None for all.
         """
-        if out is None:
-            out = np.zeros(self._size)
-        else:
-            out.fill(0.0)
-        if self._bm25 is not None:
-            parts = self._bm25.scores
-            data, documents, starts = parts["data"], parts["indices"], parts["indptr"]
-            for token in query_tokens:
-                if (number := self._number(token)) is not None:
-                    begin, end = starts.item(number), starts.item(number + 1)
-                    np.add.at(out, documents[begin:end], data[begin:end])
-        return out
+        entries = self._entries(query_tokens)
+        if not entries or top_k <= 0 or self._bm25 is None:
+            return np.empty(0, np.intp), np.empty(0)
+        data, documents = self._bm25.scores["data"], self._bm25.scores["indices"]
+        # An array is used again: to ask the system for memory takes longer than the search. Other threads get others.
+        try:
+            rough = self._rough.pop()
+            rough.fill(0.0)
+        except IndexError:
+            rough = np.zeros(self._size, np.float32)
+        for begin, end in entries:
+            np.add.at(rough, documents[begin:end], data[begin:end])
+        seen = rough if allowed is None else rough[allowed]
+        # Sums of rounded scores are wrong by less than this, so nobody who belongs to the best is left out.
+        lowest = _lower_bound(seen, top_k) * (1 - (len(entries) + 8) * 2.0**-22)
+        found = np.flatnonzero(seen >= lowest) if lowest > 0 else np.flatnonzero(seen)
+        self._rough.append(rough)
+        candidates = found if allowed is None else allowed[found]
+        exact = np.zeros(len(candidates))
+        for begin, end in entries:
+            place = np.searchsorted(documents[begin:end], candidates.astype(np.int32))
+            place[place == end - begin] = 0
+            holds = documents[begin:end][place] == candidates
+            exact[holds] += self._exact(begin, end, begin + place[holds])
+        order = np.argsort(-exact, kind="stable")[:top_k]
+        return candidates[order].astype(np.intp), exact[order]
 
     def _number(self, token: str) -> int | None:
         # Few terms share their first bytes, so hardly any has to be read.
@@ -277,6 +350,7 @@ class LexicalIndex:
             prefixes = [_prefix(term.encode("utf-8", "surrogatepass")) for term in self._terms]
             np.save(folder / "term_prefixes.npy", np.array(prefixes))
             np.save(folder / "counts.npy", self._counts)
+            np.save(folder / "lengths.npy", self._lengths)
         manifest = {"format": _FORMAT, "bm25s": bm25s.__version__, "documents": self._size, "empty": self._bm25 is None}
         (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
 
@@ -298,9 +372,10 @@ class LexicalIndex:
                 index._bm25 = bm25s.BM25.load(folder, mmap=True, show_progress=False, load_vocab=False)
                 # Plain views: a slice of a memory map would be a memory map, which costs more than the slice.
                 index._bm25.scores |= {name: np.asarray(index._bm25.scores[name]) for name in _ARRAYS}
-                index._counts = mapped(folder / "counts.npy")
-                index._prefixes = mapped(folder / "term_prefixes.npy")
-                index._terms = Texts(memoryview(mapped(folder / "terms.npy")), mapped(folder / "term_offsets.npy"))
+                index._counts = _mapped(folder / "counts.npy")
+                index._lengths = _mapped(folder / "lengths.npy")
+                index._prefixes = _mapped(folder / "term_prefixes.npy")
+                index._terms = Texts(_mapped(folder / "terms.npy").data, _mapped(folder / "term_offsets.npy"))
         except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
             message = f"{folder}: no complete lexical index here ({type(error).__name__}); build it again"
             raise ValueError(message) from None
@@ -312,35 +387,27 @@ def _prefix(term: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(term[:8].ljust(8, b"\0"), "big"))
 
 
-def mapped(path: Path) -> NDArray[np.generic]:
+def _mapped(path: Path) -> NDArray[np.integer]:
     """Return the array of a file, memory-mapped; it stays readable when the file is deleted."""
     return np.asarray(np.load(path, mmap_mode="r"))
 
 
-def _scored(counts: TermCounts, order: NDArray[np.intp]) -> bm25s.BM25:
-    """Return bm25s with every score in place; ``order`` puts the entries by term, then document.
-
-    Double precision: documents that tie must tie exactly. Every operation is one that IEEE 754 defines, the logarithm
-    apart, which is taken once per document frequency: the same counts give the same bytes.
-    """
-    documents = np.repeat(np.arange(len(counts), dtype=np.int32), np.diff(counts.starts))[order]
-    df = np.bincount(counts.numbers, minlength=len(counts.terms))
-    indptr = np.zeros(len(df) + 1, np.int64)
-    np.cumsum(df, out=indptr[1:])
-    lengths = np.zeros(len(counts), np.int64)
+def _lengths(counts: TermCounts) -> NDArray[np.int32]:
+    """Return how many tokens each document has."""
+    lengths = np.zeros(len(counts), np.int32)
     filled = np.diff(counts.starts) > 0
-    lengths[filled] = np.add.reduceat(counts.counts, counts.starts[:-1][filled], dtype=np.int64)
-    size = len(counts)
-    frequencies, which = np.unique(df, return_inverse=True)
-    idf = np.array([math.log(1 + (size - one + 0.5) / (one + 0.5)) for one in frequencies.tolist()])[which]
-    norms = K1 * (1 - B + B * lengths / (int(lengths.sum()) / size))
-    tf = counts.counts[order].astype(np.float64)
-    data = np.repeat(idf, df) * tf * (K1 + 1) / (tf + norms[documents])
+    if filled.any():
+        lengths[filled] = np.add.reduceat(counts.counts, counts.starts[:-1][filled], dtype=np.int64)
+    return lengths
+
+
+def _engine(size: int, documents: Numbers, counts: TermCounts) -> bm25s.BM25:
+    """Return bm25s with every entry in place and no scores yet; ``documents`` are those of the entries, by term."""
+    starts = np.zeros(len(counts.terms) + 1, np.int64)
+    np.cumsum(np.bincount(counts.numbers, minlength=len(counts.terms)), out=starts[1:])
     # The term factor of SPEC 4.3 is what bm25s calls "atire", its idf "lucene".
-    index = bm25s.BM25(
-        k1=K1, b=B, method="atire", idf_method="lucene", dtype="float64", backend="numpy", csc_backend="numpy"
-    )
-    index.scores = {"data": data, "indices": documents, "indptr": indptr, "num_docs": size}
+    index = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy", csc_backend="numpy")
+    index.scores = {"data": np.empty(0, np.float32), "indices": documents, "indptr": starts, "num_docs": size}
     index.vocab_dict = {}
     index.nonoccurrence_array = None
     return index
@@ -368,7 +435,7 @@ def best(scores: Scores, top_k: int | None = None, allowed: Mask | None = None) 
     return hits[np.argsort(-scores[hits], kind="stable")][:top_k]
 
 
-def _lower_bound(scores: Scores, top_k: int) -> float:
+def _lower_bound(scores: NDArray[np.floating], top_k: int) -> float:
     """Return a score that at least ``top_k`` documents reach and few others, 0 if there are not as many documents.
 
     The best scores of blocks of documents are themselves scores of as many documents, and far fewer to select from.

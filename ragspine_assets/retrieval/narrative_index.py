@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, is_servable, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
-from ragspine_assets.retrieval.lexical import Mask, Scores, best
+from ragspine_assets.retrieval.lexical import best
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
 from ragspine_assets.retrieval.rewriting import QueryRewriter
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
@@ -194,51 +194,47 @@ class NarrativeIndex:
         corpus = prepared[0]
         if not len(corpus) or top_k <= 0:
             return []
-        allowed = corpus.allowed(filters, label)
-        with corpus.spare() as spare:
-            results = self._ranked(prepared, query, top_k, allowed, spare)
+        results = self._ranked(prepared, query, top_k, filters, label)
         if self._judge is None:
             return results
         return listwise_rerank(query, results, self._judge, top_n=self._top_n)
 
     def _ranked(
-        self, prepared: _Prepared, query: str, top_k: int, allowed: Mask | None, spare: Scores
+        self, prepared: _Prepared, query: str, top_k: int, filters: Mapping[str, str], label: Sensitivity
     ) -> list[RetrievalResult]:
-        """Return the best hits before a judge sees them; ``spare`` is overwritten."""
+        """Return the best hits before a judge sees them."""
         corpus, vectors, parents = prepared
         variants = list(dict.fromkeys([query, *(self._rewriter.rewrite(query) if self._rewriter else ())]))
+        if len(variants) == 1 and vectors is None and parents is None:
+            # One ranking is its own order.
+            order, scores = corpus.search(query, self._analyzer, top_k, filters, label)
+            return [
+                RetrievalResult(corpus.chunks[position], score, 0.0, 1.0 / (RRF_K + rank))
+                for rank, (position, score) in enumerate(zip(order.tolist(), scores.tolist(), strict=True), start=1)
+            ]
         # A ranking that is fused, or loses children of one parent, has to be known beyond its first places.
-        depth = top_k if len(variants) == 1 and vectors is None and parents is None else None
-        bm25 = corpus.scores(variants[0], self._analyzer, spare)
-        rankings = [best(bm25, depth, allowed)]
-        for variant in variants[1:]:
+        allowed = corpus.allowed(filters, label)
+        bm25 = np.zeros(len(corpus))
+        rankings = []
+        for variant in variants:
             scores = corpus.scores(variant, self._analyzer)
-            rankings.append(best(scores, depth, allowed))
-            bm25 = np.maximum(bm25, scores)
-        cosine = None
+            rankings.append(best(scores, None, allowed))
+            np.maximum(bm25, scores, out=bm25)
+        cosine = np.zeros(len(corpus))
         if vectors is not None and self._backend is not None:
             cosine = np.round((vectors @ unit_vectors(self._backend, [query])[0]).astype(np.float64), _DECIMALS)
             # Shifted, since a vector that points away is still a hit: 0 would be none.
             rankings.append(best(cosine + 2.0, None, allowed))
-        if len(rankings) == 1:
-            # One ranking is its own order.
-            order = rankings[0]
-            fused = 1.0 / (RRF_K + np.arange(1, len(order) + 1))
-        else:
-            sums = np.zeros(len(corpus))
-            for ranking in rankings:
-                sums[ranking] += 1.0 / (RRF_K + np.arange(1, len(ranking) + 1))
-            order = best(sums, top_k if parents is None else None)
-            fused = sums[order]
+        fused = np.zeros(len(corpus))
+        for ranking in rankings:
+            fused[ranking] += 1.0 / (RRF_K + np.arange(1, len(ranking) + 1))
+        order = rankings[0] if len(rankings) == 1 else best(fused, top_k if parents is None else None)
         if parents is not None:
             _, first = np.unique(parents[order], return_index=True)
-            kept = np.sort(first)[:top_k]
-            order, fused = order[kept], fused[kept]
+            order = order[np.sort(first)][:top_k]
         return [
-            RetrievalResult(
-                corpus.chunks[position], bm25.item(position), 0.0 if cosine is None else cosine.item(position), score
-            )
-            for position, score in zip(order.tolist(), fused.tolist(), strict=True)
+            RetrievalResult(corpus.chunks[position], bm25.item(position), cosine.item(position), fused.item(position))
+            for position in order.tolist()
         ]
 
     def _ready(self) -> _Prepared:

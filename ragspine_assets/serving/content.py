@@ -11,7 +11,7 @@ import json
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -140,7 +140,7 @@ def survey(
     chunkers = connection.execute(
         "SELECT DISTINCT chunker FROM staged_document JOIN _servable USING (doc_id) WHERE chunker != '' ORDER BY 1"
     ).fetchall()
-    release = version("ragspine_assets")
+    release = _version("ragspine_assets")
     identity = {
         "format": FORMAT,
         "release": release,
@@ -168,9 +168,17 @@ _PLURAL = {"graph_node": "nodes", "graph_edge": "edges", "graph_evidence": "evid
 
 def analyzer_version(analyzer: AnalyzerName) -> str:
     """Return what the terms of a text depend on besides the text: terms of another version are not used again."""
-    parts = [f"ragspine_assets {version('ragspine_assets')}", f"unicode {unicodedata.unidata_version}"]
+    parts = [f"ragspine_assets {_version('ragspine_assets')}", f"unicode {unicodedata.unidata_version}"]
     libraries = ["regex"] + (["PyStemmer", "py3langid"] if analyzer == "stemmed" else [])
-    return ", ".join(parts + [f"{name} {version(name)}" for name in libraries])
+    return ", ".join(parts + [f"{name} {_version(name)}" for name in libraries])
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        # Run from a source tree that is not installed.
+        return "unknown"
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
@@ -239,11 +247,8 @@ def natural_order(doc_ids: pa.DictionaryArray, seqs: NDArray[np.int32], chunk_id
     keys = [natural_key(f"{name}#c")[:-1] for name in names]
     regular = len(set(keys)) == len(keys) and not any("#c" in name for name in names)
     if regular:
-        named = pc.binary_join_element_wise(
-            doc_ids.cast(pa.large_string()),
-            pa.array(seqs).cast(pa.large_string()),
-            pa.scalar("#c", pa.large_string()),
-        )
+        parts = [doc_ids.cast(pa.large_string()), pa.array(seqs).cast(pa.large_string())]
+        named = pc.call_function("binary_join_element_wise", [*parts, pa.scalar("#c", pa.large_string())])
         regular = named.equals(chunk_ids)
     if not regular:
         ids = chunk_ids.to_pylist()

@@ -92,8 +92,8 @@ def publish_snapshot(
 ) -> PublishReport:
     """Publish what the store may serve now; where nothing changed, nothing is published again.
 
-    Kept snapshots that hold a document whose label was raised above their ``max_label`` are deleted in every case, also
-    when publishing is refused.
+    Kept snapshots that hold a document whose label is above their ``max_label`` or this one are deleted in every case,
+    also when publishing is refused.
 
     Args:
         store: the chunk store.
@@ -114,7 +114,7 @@ def publish_snapshot(
         raise ValueError(f"keep must be at least 1, the current snapshot; it is {keep}")
     root = Path(root)
     with publishing(root), store.connect() as connection:
-        raised = snapshots_with_raised_labels(connection, root)
+        raised = snapshots_with_raised_labels(connection, root, label)
         try:
             if failed_checks:
                 raise PublishingRefused(
@@ -319,10 +319,11 @@ def _versions(chunks: PublishedChunks) -> dict[str, int]:
     return {chunks.values["doc_id"][code]: number for code, number in zip(codes.tolist(), versions, strict=True)}
 
 
-def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Path) -> list[Path]:
-    """Return the published folders that hold a document whose label is now above their ``max_label``, oldest first.
+def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Path, limit: Sensitivity) -> list[Path]:
+    """Return the published folders that hold a document whose label is now above what they may hold, oldest first.
 
-    A folder that cannot be read is among them: nobody can tell what it holds.
+    That is their own ``max_label``, or a lower one that is published from now on. A folder that cannot be read is among
+    them: nobody can tell what it holds.
     """
     folders = snapshot_folders(root)
     if not folders:
@@ -331,9 +332,9 @@ def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Pa
     raised = []
     for folder in folders:
         try:
-            limit = servable_label(read_manifest(folder).max_label).rank
+            highest = min(servable_label(read_manifest(folder).max_label).rank, limit.rank)
             documents = Snapshot.open(folder, verify=False).chunks.values["doc_id"]
-            if any(ranks.get(doc_id, 0) > limit for doc_id in documents):
+            if any(ranks.get(doc_id, 0) > highest for doc_id in documents):
                 raised.append(folder)
         except (SnapshotError, ValueError):
             raised.append(folder)

@@ -53,6 +53,7 @@ SHORT = 2
 """Shorter names are in every text."""
 
 _BLOCK = 1 << 20
+_TELLING = 5
 _ROWS = 4096
 _NAMES = 50_000
 
@@ -199,7 +200,7 @@ class _Hidden:
             for line in text.splitlines():
                 if LONG <= len(line.strip().encode("utf-8", "surrogatepass")) < PIECE + STRIDE:
                     note(doc_id, line)
-            found = np.unique(_hashes(text.encode("utf-8", "surrogatepass"))[::STRIDE])
+            found = _pieces(text.encode("utf-8", "surrogatepass"))
             pieces.append(found)
             owners.append(np.full(len(found), number[doc_id], np.int32))
         together = np.concatenate(pieces) if pieces else np.empty(0, np.uint64)
@@ -257,6 +258,16 @@ def _hashes(data: bytes) -> Hashes:
     return hashes
 
 
+def _pieces(data: bytes) -> Hashes:
+    """Return the hashes of the pieces of a text, sorted, but of those that say nothing: rules and white space."""
+    hashes = _hashes(data)[::STRIDE]
+    if not len(hashes):
+        return hashes
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(data, np.uint8), PIECE)[::STRIDE]
+    different = (np.diff(np.sort(windows, axis=1), axis=1) != 0).sum(axis=1) + 1
+    return np.unique(hashes[different >= _TELLING])
+
+
 def _present(data: bytes, pieces: Hashes) -> Hashes:
     """Return which of some pieces, sorted by hash, stand anywhere in some bytes."""
     hashes = _hashes(data)
@@ -274,11 +285,16 @@ def _present(data: bytes, pieces: Hashes) -> Hashes:
 
 
 def _files(snapshot: Snapshot) -> Iterator[bytes]:
-    """Yield the bytes of all files in blocks that overlap, so that nothing is lost between two."""
+    """Yield the bytes of all files but the index terms, in blocks that overlap, so that nothing is lost between two.
+
+    Terms are folded and stand end to end: they look like words that nobody wrote. `_foreign_words` compares them.
+    """
     overlap = 4096
     for name in sorted([*snapshot.manifest.files, MANIFEST]):
         # A name in the folder is published like a byte of a file.
         yield name.encode()
+        if name == f"{LEXICAL}/terms.npy":
+            continue
         with (snapshot.path / name).open("rb") as file:
             rest = b""
             while block := file.read(_BLOCK):
@@ -308,7 +324,7 @@ def _servable_material(
 ) -> Iterator[str]:
     """Yield what is no secret: the format, the profile, facts, servable documents with all that is known of them."""
     yield _format_names(snapshot)
-    yield "\n".join(_strings_in(dataclasses.asdict(profile)) if profile else profile_names(connection))
+    yield "\n".join(_strings_in(profile) if profile else profile_names(connection))
     yield from _joined(
         connection,
         "SELECT source_doc_id, metric_code, entity, period, unit, source_doc_id, source_locator FROM fact",
@@ -347,6 +363,10 @@ def _joined(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str])
 def _strings_in(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield field.name
+            yield from _strings_in(getattr(value, field.name))
     elif isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _strings_in(key)

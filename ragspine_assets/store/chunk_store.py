@@ -106,6 +106,11 @@ class ChunkStore:
         if str(self.path) != MEMORY:
             self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this store holds the file open now."""
+        return self._connection is not None
+
     def close(self) -> None:
         """Close the file if this store holds it open."""
         self._held.close()

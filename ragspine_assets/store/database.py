@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -36,13 +37,15 @@ class StoreBusyError(StoreError):
     """Another process holds the store's lock and did not release it in time."""
 
 
-def _is_busy(error: BaseException) -> bool:
+def is_busy(error: BaseException) -> bool:
+    """Tell whether DuckDB refused because another process, or another way of opening, holds the store."""
     return isinstance(error, duckdb.Error) and (
         "Could not set lock" in str(error) or _OTHER_CONFIGURATION in str(error)
     )
 
 
-def _busy_error(path: Path, error: BaseException, waited_s: float) -> StoreBusyError:
+def busy_error(path: Path, error: BaseException, waited_s: float) -> StoreBusyError:
+    """Return the error for a store that stayed busy; it names the holder."""
     found = _BUSY.search(str(error))
     holder = f"process {found['pid']} ({Path(found['program']).name})" if found else "another connection"
     return StoreBusyError(
@@ -61,12 +64,16 @@ def _prepare_folder(path: Path) -> None:
 def _remove_stale_spill(path: Path) -> None:
     """Delete what a killed process left in the spill folder: it is plain text of documents."""
     with suppress(FileNotFoundError):
-        for spilled in os.scandir(_spill_folder(path)):
-            with suppress(FileNotFoundError, IsADirectoryError):
+        for spilled in os.scandir(spill_folder(path)):
+            if spilled.is_dir(follow_symlinks=False):
+                shutil.rmtree(spilled.path, ignore_errors=True)
+                continue
+            with suppress(FileNotFoundError):
                 os.unlink(spilled.path)
 
 
-def _spill_folder(path: Path) -> Path:
+def spill_folder(path: Path) -> Path:
+    """Return where DuckDB spills and where copies of the store are made; what is in it is removed at the next opening."""
     return path.with_name(path.name + ".tmp")
 
 
@@ -103,7 +110,7 @@ def open_database(
             connection.close()
         return
     path = Path(os.path.abspath(path))
-    config["temp_directory"] = str(_spill_folder(path))
+    config["temp_directory"] = str(spill_folder(path))
     try:
         _prepare_folder(path)
     except OSError as error:
@@ -133,7 +140,7 @@ def _connect(
     path: Path, config: dict[str, str | bool | int | float | list[str]], wait_s: float
 ) -> duckdb.DuckDBPyConnection:
     attempts = Retrying(
-        retry=retry_if_exception(_is_busy),
+        retry=retry_if_exception(is_busy),
         stop=stop_after_delay(wait_s),
         wait=wait_random_exponential(multiplier=0.05, max=1.0),
         reraise=True,
@@ -141,8 +148,8 @@ def _connect(
     try:
         connection = attempts(duckdb.connect, str(path), config=config)
     except duckdb.Error as error:
-        if _is_busy(error):
-            raise _busy_error(path, error, wait_s) from None
+        if is_busy(error):
+            raise busy_error(path, error, wait_s) from None
         raise StoreError(_unopened(path, error)) from None
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)

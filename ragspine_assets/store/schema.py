@@ -110,6 +110,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     },
     # Settings that must live as long as the store: the source root, the key of document references.
     "store_setting": {"name": "TEXT NOT NULL", "value": "TEXT NOT NULL"},
+    # Keyed hashes of documents that were purged: facts that still cite one stay out of the graph.
+    "purged_document": {"reference": "TEXT NOT NULL", "purged_at": "TIMESTAMP"},
     # What found where, per document and version: the expensive part of the graph, kept between builds.
     "graph_scan": {"doc_id": "TEXT NOT NULL", "version": _COUNT, "vocabulary": _TEXT},
     "graph_mention": {

@@ -73,6 +73,8 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "chunk_store: schema_is_complete",
         "relation_graph: graph_has_no_restricted_trace",
         "relation_graph: every_edge_has_evidence_that_resolves",
+        "relation_graph: model_edges_are_marked_recorded_and_apart",
+        "relation_graph: model_edges_name_nobody_external",
     }
     for key in graph.asset_check_keys:
         check = graph.get_check_spec(key)

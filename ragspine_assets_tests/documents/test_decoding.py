@@ -375,9 +375,9 @@ def test_padding_form_feeds_and_overstriking_are_text(padding: bytes) -> None:
 
 
 def test_utf_8_with_a_damaged_place_is_refused_and_not_read_as_something_else() -> None:
-    data = ("Però è già più di così, perché no. " * 5).encode()
+    data = ("Però è già\npiù di così, perché no. " * 5).encode()
     broken = data[:40] + b"\xff" + data[40:]
-    with pytest.raises(UndecodableText, match="damaged in 1 place"):
+    with pytest.raises(UndecodableText, match="damaged in 1 place, first in line 2"):
         decode_text(broken)
 
 

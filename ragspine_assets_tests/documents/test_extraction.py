@@ -5,6 +5,8 @@ import contextlib
 import io
 import random
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -450,6 +452,37 @@ def test_a_pdf_without_a_text_layer_has_pages_and_no_text() -> None:
 
 def test_an_encrypted_pdf_asks_for_a_copy_without_a_password() -> None:
     assert "password" in refusal(pdf([["text"]], encrypt=True), ".pdf")
+
+
+FONTLESS = """
+import kreuzberg, sys
+from ragspine_assets.documents import extraction
+opened = []
+parse = kreuzberg.extract_bytes_sync
+def spy(*arguments):
+    try:
+        open(sys.executable).close()
+        opened.append(True)
+    except OSError:
+        opened.append(False)
+    return parse(*arguments)
+if "dedicated" in sys.argv:
+    extraction.dedicate_process()
+    extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
+kreuzberg.extract_bytes_sync = spy
+extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
+extraction.extract_bytes(b"<p>x</p>", ".html")
+open(sys.executable).close()
+print(*opened)
+"""
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("dedicated", "False True"), ("shared", "True True")])
+def test_a_process_that_only_reads_documents_reads_a_pdf_without_the_fonts_of_the_machine(
+    mode: str, expected: str
+) -> None:
+    done = subprocess.run([sys.executable, "-c", FONTLESS, mode], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == (expected, "")
 
 
 Node = Mapping[str, object]

@@ -154,8 +154,6 @@ def test_an_extractor_cannot_change_what_it_was_given() -> None:
         (edge(doc_id="b.txt"), "lineage"),
         (GraphEdge("X", "Y", "supplies"), "lineage"),
         (edge(doc_id="company_profile", place="company_profile#x"), "lineage"),
-        (edge(kind="parent_of"), "controlled_type"),
-        (edge(kind=" Competes_With "), "controlled_type"),
         (edge(src=" "), "empty"),
         (edge(kind=""), "empty"),
         (edge(src="NORD", dst="nordwerk"), "self_loop"),
@@ -170,6 +168,17 @@ def test_the_seam_refuses_and_counts_by_reason(profile: DomainProfile, offered: 
     for deterministic in (True, False):
         result = extract_relations(Scripted((offered,), deterministic), chunks, Vocabulary(profile))
         assert (result.edges, result.model_edges, result.refused) == ((), (), {reason: 1})
+
+
+@pytest.mark.parametrize("kind", ["parent_of", " Competes_With "])
+def test_a_controlled_type_is_refused_where_it_would_enter_the_controlled_tables(
+    profile: DomainProfile, kind: str
+) -> None:
+    offered = (edge(kind=kind),)
+    result = extract_relations(Scripted(offered, True), [chunk()], Vocabulary(profile))
+    assert (result.edges, result.refused) == ((), {"controlled_type": 1})
+    result = extract_relations(Scripted(offered, False), [chunk()], Vocabulary(profile))
+    assert (result.edges, len(result.model_edges)) == ((), 1)
 
 
 @pytest.mark.parametrize("declared", [False, None, 1, "True"])

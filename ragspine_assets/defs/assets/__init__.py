@@ -9,7 +9,8 @@ from .chunks import chunks
 from .facts import facts
 from .raw_documents import raw_documents
 from .relation_graph import relation_graph
+from .serving_snapshot import serving_snapshot
 
-ALL_ASSETS = (raw_documents, chunks, chunk_store, facts, relation_graph)
+ALL_ASSETS = (raw_documents, chunks, chunk_store, facts, relation_graph, serving_snapshot)
 
-__all__ = ["ALL_ASSETS", "chunk_store", "chunks", "facts", "raw_documents", "relation_graph"]
+__all__ = ["ALL_ASSETS", "chunk_store", "chunks", "facts", "raw_documents", "relation_graph", "serving_snapshot"]

@@ -9,6 +9,7 @@ from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.resources import FactsResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, table
 from ragspine_assets.graph import fact_table, read_facts, write_facts
+from ragspine_assets.store.purge import leave_out_purged
 
 from .raw_documents import raw_documents
 
@@ -29,6 +30,7 @@ def facts(store: StoreResource, facts_source: FactsResource) -> MaterializeResul
     """Read the facts and keep those whose document may be named (SPEC 6.1)."""
     with store.open() as chunk_store, chunk_store.connect() as connection:
         rows = read_facts(Path(facts_source.path)) if facts_source.path else fact_table(())
+        rows = leave_out_purged(connection, rows)
         report = write_facts(connection, rows)
         by_metric = Counter(
             dict(connection.execute("SELECT metric_code, count(*) FROM fact GROUP BY 1 ORDER BY 1").fetchall())

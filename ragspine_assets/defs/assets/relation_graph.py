@@ -3,10 +3,17 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.model_metadata import model_metadata
 from ragspine_assets.defs.plots import network
-from ragspine_assets.defs.resources import ProfileResource, RelationExtractorResource, StoreResource
+from ragspine_assets.defs.resources import (
+    LLMProviderResource,
+    ProfileResource,
+    RelationExtractorResource,
+    ReviewResource,
+    StoreResource,
+)
 from ragspine_assets.defs.tables import column_schema, table
-from ragspine_assets.graph import graph_overview, update_graph
+from ragspine_assets.graph import asks_a_model, graph_overview, update_graph
 
 from .chunk_store import chunk_store
 from .facts import facts
@@ -17,10 +24,11 @@ from .facts import facts
     group_name="knowledge",
     kinds={"duckdb"},
     owners=["team:data-engineering"],
-    code_version="1",
+    code_version="2",
     description=(
         "Entities, metrics and documents, and how they hang together, each edge with all its evidence. Made from the "
-        "domain profile, facts and names found in the text; no model, no guess. RESTRICTED documents leave no trace."
+        "domain profile, facts and names found in the text; no model, no guess. What a model asserts, if one is asked, is "
+        "marked on every edge and kept apart. RESTRICTED documents leave no trace."
     ),
 )
 @step_boundary("relation_graph")
@@ -29,19 +37,24 @@ def relation_graph(
     store: StoreResource,
     profile: ProfileResource,
     relation_extractor: RelationExtractorResource,
+    llm_provider: LLMProviderResource,
+    review: ReviewResource,
 ) -> MaterializeResult:
     """Bring the graph up to date with chunks, facts and profile (SPEC 5)."""
-    with store.open() as opened:
-        domain = profile.load()
-        report = update_graph(opened, domain, relation_extractor.make(domain))
-        overview = graph_overview(opened)
+    # Not held open: nobody may wait for the store while a model answers.
+    opened = store.open()
+    domain = profile.load()
+    provider, why_none = llm_provider.make() if asks_a_model(relation_extractor.spec) else (None, "")
+    extractor = relation_extractor.make(domain, provider, opened)
+    report = update_graph(opened, domain, extractor, decisions=review.read())
+    overview = graph_overview(opened)
     context.log.info("searched %d documents for names", report.documents_scanned)
     return MaterializeResult(
-        data_version=DataVersion(report.digest),
+        data_version=DataVersion(report.content_digest),
         metadata={
             "dagster/row_count": sum(report.edges.values()),
-            "dagster/column_schema": column_schema("graph_node", "graph_edge", "graph_evidence"),
-            "relation extractor": relation_extractor.spec,
+            "dagster/column_schema": column_schema("graph_node", "graph_edge", "graph_evidence", "model_edge", "model_evidence"),
+            **model_metadata(relation_extractor.spec, why_none, extractor, report),
             "nodes": sum(report.nodes.values()),
             "evidence": sum(report.evidence.values()),
             "written": report.written,

@@ -1,0 +1,37 @@
+"""When what is served counts as stale (https://docs.dagster.io/guides/observe/asset-freshness-policies).
+
+Belongs here: the promise about age. A refresh that finds nothing to do counts as fresh; one that fails does not.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from dagster import AssetKey, AssetsDefinition, AssetSpec, FreshnessPolicy
+
+from ragspine_assets.config import ServiceConfig, environment_name
+
+_SERVED = ("serving_snapshot",)
+_SERVED_WITHOUT_SNAPSHOT = ("chunk_store", "relation_graph")
+
+
+def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig) -> list[AssetsDefinition]:
+    """Return the assets, those that applications read with a freshness policy (SPEC 6.4).
+
+    Args:
+        assets: all assets of the location.
+        config: after how many hours what is served is stale; a warning comes at two thirds of it.
+
+    Raises:
+        ValueError: the time is not positive.
+    """
+    if config.fresh_for_h <= 0:
+        raise ValueError(f"{environment_name('fresh_for_h')} must be more than 0 hours; it is {config.fresh_for_h}.")
+    fail = timedelta(hours=config.fresh_for_h)
+    policy = FreshnessPolicy.time_window(fail_window=fail, warn_window=fail * 2 / 3)
+    there = {key.to_user_string() for asset in assets for key in asset.keys}
+    served = {AssetKey(name) for name in (_SERVED if there.issuperset(_SERVED) else _SERVED_WITHOUT_SNAPSHOT)}
+
+    def attach(spec: AssetSpec) -> AssetSpec:
+        return spec.replace_attributes(freshness_policy=policy) if spec.key in served else spec
+
+    return [asset.map_asset_specs(attach) for asset in assets]

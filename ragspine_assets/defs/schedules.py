@@ -1,0 +1,90 @@
+"""Schedules (https://docs.dagster.io/guides/automate/schedules).
+
+Belongs here: when jobs start by the clock. Does not belong here: what they do, and starting them because something changed
+(see `sensors`). The minutes of the two crons differ, so that the hourly proof does not wait for the daily run.
+"""
+
+from collections.abc import Mapping
+from zoneinfo import ZoneInfo
+
+from dagster import (
+    DefaultScheduleStatus,
+    RunRequest,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
+    SkipReason,
+    schedule,
+)
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+
+from ragspine_assets.config import ServiceConfig, environment_name
+
+from .jobs import selection_config, selection_tags
+from .runs import close_dead_runs, runs_at_work
+
+
+def make_schedules(
+    config: ServiceConfig,
+    given: Mapping[str, object],
+    refresh: UnresolvedAssetJobDefinition,
+    checks: UnresolvedAssetJobDefinition,
+) -> tuple[ScheduleDefinition, ...]:
+    """Return the daily refresh and the hourly proof (SPEC 6.4).
+
+    Args:
+        config: cron, time zone and default status.
+        given: resources that were handed in, whose selection is not the configuration's.
+        refresh: the job that brings everything up to date.
+        checks: the job that proves the promises.
+
+    Raises:
+        ValueError: a cron or the time zone is none; the message names the setting.
+    """
+    zone = _zone(config.timezone)
+    status = DefaultScheduleStatus.RUNNING if config.automation else DefaultScheduleStatus.STOPPED
+
+    @schedule(
+        job=refresh,
+        name="refresh_daily",
+        cron_schedule=_cron("refresh_cron", config.refresh_cron),
+        execution_timezone=zone,
+        default_status=status,
+        description="Bring everything up to date and prove the promises, also when no sensor saw a change.",
+    )
+    def refresh_daily(context: ScheduleEvaluationContext) -> RunRequest:
+        close_dead_runs(context.instance)
+        return RunRequest(run_config=selection_config(config, given), tags=selection_tags(config))
+
+    @schedule(
+        job=checks,
+        name="checks_hourly",
+        cron_schedule=_cron("checks_cron", config.checks_cron),
+        execution_timezone=zone,
+        default_status=status,
+        description="Prove every promise on what is stored and published, changing nothing.",
+    )
+    def checks_hourly(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+        close_dead_runs(context.instance)
+        for run in runs_at_work(context.instance):
+            return SkipReason(f"Run {run.run_id[:8]} ({run.job}) is at work and runs the checks itself.")
+        return RunRequest(tags=selection_tags(config))
+
+    return refresh_daily, checks_hourly
+
+
+def _cron(setting: str, value: str) -> str:
+    from dagster._utils.schedules import is_valid_cron_schedule
+
+    if not is_valid_cron_schedule(value):
+        raise ValueError(
+            f"{environment_name(setting)} must be a cron expression such as '15 2 * * *'; it is {value!r}."
+        )
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        return ZoneInfo(value).key
+    except (KeyError, ValueError, OSError):
+        name = environment_name("timezone")
+        raise ValueError(f"{name} must be a time zone such as UTC or Europe/Rome; it is {value!r}.") from None

@@ -1,0 +1,326 @@
+"""Proofs over what is published, by other code than the code that publishes (SPEC 6.3, 6.6)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, overload
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from ragspine_assets.policy import DomainProfile, Sensitivity, read_label
+from ragspine_assets.retrieval.analysis import make_analyzer
+from ragspine_assets.retrieval.bm25 import bm25_scores
+from ragspine_assets.retrieval.lexical import natural_key
+from ragspine_assets.retrieval.narrative_index import NarrativeIndex
+from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.audit import AuditResult, references
+
+from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table
+from .layout import (
+    CHUNKS,
+    GRAPH_TABLES,
+    SnapshotError,
+    current_name,
+    damaged_files,
+    read_manifest,
+    snapshot_folders,
+    withdraw_current,
+)
+from .snapshot import Snapshot
+from .traces import isolation_traces
+
+if TYPE_CHECKING:
+    from ragspine_assets.retrieval.analysis import AnalyzerName
+
+NOTHING = "Nothing is published, so there is nothing to prove. `make run` publishes."
+
+_COMPARED = tuple(name for name in (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS) if name != "sensitivity")
+_TOLERANCE = 1e-9
+_QUERIES = 12
+
+
+def _unpublished(root: Path) -> AuditResult | None:
+    if current_name(root) is not None:
+        return None
+    return AuditResult(message=NOTHING, warnings=[NOTHING])
+
+
+def _current(root: Path, result: AuditResult) -> Snapshot | None:
+    """Open the current snapshot; one that cannot be opened breaks the invariant."""
+    try:
+        return Snapshot.open(root, verify=False)
+    except SnapshotError as error:
+        result.checked += 1
+        result.violate(str(error))
+        return None
+
+
+def _labels_now(connection: duckdb.DuckDBPyConnection) -> tuple[dict[str, Sensitivity], set[str]]:
+    """Return each document's label as it is now, and which documents are gone."""
+    labels: dict[str, Sensitivity] = {}
+    gone: set[str] = set()
+    for doc_id, raw, status in connection.execute(
+        "SELECT DISTINCT doc_id, sensitivity, '' FROM narrative_chunk WHERE active "
+        "UNION SELECT doc_id, sensitivity, status FROM document"
+    ).fetchall():
+        label = read_label(raw)
+        labels[doc_id] = max(labels.get(doc_id, Sensitivity.PUBLIC), label, key=lambda one: one.rank)
+        if status == "removed":
+            gone.add(doc_id)
+    return labels, gone
+
+
+def audit_published_files(store: ChunkStore, root: str | Path) -> AuditResult:
+    """The current snapshot holds exactly the store's servable rows, and every file is as it was published."""
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None:
+        result.checked += len(snapshot.manifest.files)
+        for name in damaged_files(snapshot.path, snapshot.manifest):
+            result.violate(f"{name} is not as it was published")
+        with store.connect() as connection:
+            _compare_chunks(connection, snapshot, result)
+            _compare_graph(connection, snapshot, result)
+        result.counts["chunks"] = len(snapshot)
+    return result.conclude(
+        f"All {result.checked} documents, rows of the graph and files of the snapshot are those of the store.",
+        "files, documents or rows of the graph differ between the snapshot and the store. Run refresh to publish again.",
+    )
+
+
+def _compare_chunks(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, result: AuditResult) -> None:
+    name = references(connection)
+    limit = read_label(snapshot.manifest.max_label)
+    labels, gone = _labels_now(connection)
+    may = {
+        doc_id: label
+        for doc_id, label in labels.items()
+        if doc_id not in gone and label <= limit and label is not Sensitivity.RESTRICTED
+    }
+    texts = ", ".join(f"{column}::VARCHAR" for column in _COMPARED)
+    connection.register("_may", pa.table({"doc_id": list(may), "label": [str(label) for label in may.values()]}))
+    connection.register("_published", map_table(snapshot.path / CHUNKS))
+    try:
+        rows = connection.execute(
+            "WITH stored AS ("
+            f"  SELECT doc_id, count(*) AS n, sum(hash({texts}, _may.label)::HUGEINT) AS h"
+            "   FROM narrative_chunk JOIN _may USING (doc_id) WHERE active GROUP BY doc_id"
+            f"), shown AS (SELECT doc_id::VARCHAR AS doc_id, count(*) AS n,"
+            f"   sum(hash({texts}, sensitivity::VARCHAR)::HUGEINT) AS h FROM _published GROUP BY ALL) "
+            "SELECT doc_id, stored.n IS NULL, shown.n IS NULL, "
+            "  stored.n IS NOT DISTINCT FROM shown.n AND stored.h IS NOT DISTINCT FROM shown.h "
+            "FROM stored FULL JOIN shown USING (doc_id) ORDER BY doc_id"
+        ).fetchall()
+    finally:
+        connection.unregister("_published")
+        connection.unregister("_may")
+    for doc_id, unexpected, missing, equal in rows:
+        result.checked += 1
+        if not equal:
+            how = "is published and may not be" if unexpected else "is missing" if missing else "differs"
+            result.violate(f"{name(doc_id)} {how}")
+
+
+def _compare_graph(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, result: AuditResult) -> None:
+    limit = read_label(snapshot.manifest.max_label)
+    labels, gone = _labels_now(connection)
+
+    def is_open(document: str) -> bool:
+        # What the store does not know, the profile among it, counts as INTERNAL.
+        return document not in gone and labels.get(document, Sensitivity.INTERNAL) <= limit
+
+    for table in GRAPH_TABLES:
+        published = map_table(snapshot.path / f"{table}.arrow")
+        columns = published.schema.names
+        shown = set(zip(*(published.column(column).to_pylist() for column in columns), strict=True))
+        stored = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
+        result.checked += len(shown)
+        allowed = {row for row in stored if all(map(is_open, _named(dict(zip(columns, row, strict=True)))))}
+        if table == "graph_node":
+            # A node whose source is closed may be there for another document's sake, with that source.
+            keys = [columns.index("type"), columns.index("id")]
+            known = {tuple(row[key] for key in keys) for row in stored}
+            extra = {row for row in shown - allowed if tuple(row[key] for key in keys) not in known}
+            extra |= {row for row in shown if not all(map(is_open, _named(dict(zip(columns, row, strict=True)))))}
+        elif table == "graph_edge":
+            extra = shown.difference(stored)
+            evidence = map_table(snapshot.path / "graph_evidence.arrow")
+            supported = set(zip(*(evidence.column(column).to_pylist() for column in columns), strict=True))
+            extra |= shown - supported
+            allowed &= supported
+        else:
+            extra = shown - allowed
+        for what, rows in (("may not be", extra), ("is missing", allowed - shown)):
+            if rows:
+                result.violate(f"{len(rows)} rows of {table}: what {what}", len(rows))
+
+
+def _named(row: dict[str, object]) -> Iterator[str]:
+    """Yield the documents that a row of the graph names."""
+    for column in ("source_doc_id", "source_locator"):
+        if isinstance(value := row.get(column), str):
+            yield re.sub(r"#[^#]*$", "", value)
+    for kind, column in (("src_type", "src"), ("dst_type", "dst"), ("type", "id")):
+        if row.get(kind) == "doc" and isinstance(value := row.get(column), str):
+            yield value
+
+
+def audit_published_isolation(store: ChunkStore, root: str | Path, profile: DomainProfile | None = None) -> AuditResult:
+    """No byte of the current snapshot holds something that only documents above its ``max_label`` say."""
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None:
+        result.checked += sum(entry.bytes for entry in snapshot.manifest.files.values())
+        with store.connect() as connection:
+            for reference in isolation_traces(connection, snapshot, profile):
+                result.violate(f"something of {reference}")
+        result.counts["bytes"] = result.checked
+    return result.conclude(
+        f"None of {result.checked:,} bytes is RESTRICTED text, a title, a path or an entity of a RESTRICTED document.",
+        "bytes hold something of documents that may not be published. Delete the snapshot and run refresh.",
+    )
+
+
+def audit_published_labels(store: ChunkStore, root: str | Path, *, withdraw: bool = True) -> AuditResult:
+    """No published document has a higher label now than its snapshot may hold, in the current one and all kept ones.
+
+    Args:
+        store: the chunk store.
+        root: folder of the snapshots.
+        withdraw: whether ``CURRENT`` is removed when the current snapshot holds such a document.
+    """
+    root = Path(root)
+    result = AuditResult()
+    try:
+        current = current_name(root)
+    except SnapshotError:
+        current = None
+    with store.connect() as connection:
+        name = references(connection)
+        labels, _ = _labels_now(connection)
+    withdrawn = False
+    for folder in snapshot_folders(root):
+        broken = []
+        try:
+            limit = read_label(read_manifest(folder).max_label)
+            table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"]).group_by(["doc_id", "sensitivity"])
+            for row in table.aggregate([]).to_pylist():
+                result.checked += 1
+                now = max(labels.get(row["doc_id"], Sensitivity.PUBLIC), read_label(row["sensitivity"]), key=_rank)
+                if now > limit or limit is Sensitivity.RESTRICTED:
+                    broken.append(name(row["doc_id"]))
+        except (SnapshotError, OSError, pa.ArrowException, KeyError):
+            broken.append("a snapshot that cannot be read")
+        for reference in broken:
+            result.violate(reference)
+        if broken and withdraw and folder.name == current:
+            withdraw_current(root)
+            withdrawn = True
+    if not result.checked and result.passed:
+        result.warnings.append(NOTHING)
+    return result.conclude(
+        f"All {result.checked} published documents have labels that may be published." if result.checked else NOTHING,
+        "published documents have a higher label now."
+        + (" The current snapshot was withdrawn; readers see it by `is_current`." if withdrawn else "")
+        + " Run refresh: it deletes every snapshot that holds them.",
+    )
+
+
+def _rank(label: Sensitivity) -> int:
+    return label.rank
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted(Sequence[str]):
+    """A document of which only the tokens of some queries are kept, and how long it is."""
+
+    length: int
+    kept: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[str]: ...
+    def __getitem__(self, position: int | slice) -> str | Sequence[str]:
+        return self.kept[position]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kept)
+
+
+def audit_ranking(root: str | Path, *, seed: int = 11, queries: int = _QUERIES) -> AuditResult:
+    """The published index gives the scores and the order of BM25 by its definition (SPEC 4.3).
+
+    Queries are drawn from the published texts, by a fixed seed. Every score of every chunk is compared.
+    """
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None and len(snapshot):
+        try:
+            _compare_ranking(snapshot, result, np.random.default_rng(seed), queries)
+        except (ValueError, IndexError):
+            # An index that was damaged may point anywhere.
+            result.violate("the index cannot be searched")
+    return result.conclude(
+        f"All {result.checked} scores are those of BM25, and equal scores are in the order of chunk ids.",
+        "scores or places differ from BM25 by its definition. Run refresh; if it stays, report it.",
+    )
+
+
+def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Generator, queries: int) -> None:
+    analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
+    chunks = snapshot.chunks
+    languages = list(chunks.values["index_language"])
+    codes = chunks.codes["index_language"].tolist()
+    texts = chunks.texts()
+    asked = []
+    for position in rng.integers(len(chunks), size=queries).tolist():
+        words = texts[position].split()
+        asked.append(" ".join(words[int(one)] for one in rng.integers(len(words), size=min(4, len(words)))))
+    # Each language reads a query by its own rules.
+    terms = {(query, language): analyzer.terms(query, language) for query in asked for language in languages}
+    wanted = {term for found in terms.values() for term in found}
+    documents = []
+    for position, code in enumerate(codes):
+        tokens = analyzer.terms(texts[position], languages[code])
+        documents.append(_Counted(len(tokens), tuple(token for token in tokens if token in wanted)))
+    in_language = {language: np.array([languages[code] == language for code in codes]) for language in languages}
+    index = NarrativeIndex(chunks.corpus(snapshot.lexical), analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
+    for number, query in enumerate(asked, start=1):
+        expected = np.zeros(len(chunks))
+        for language in languages:
+            scores = np.array(bm25_scores(terms[query, language], documents))
+            np.copyto(expected, scores, where=in_language[language])
+        served = chunks.corpus(snapshot.lexical).scores(query, analyzer)
+        result.checked += len(chunks)
+        wrong = int((~np.isclose(served, expected, rtol=_TOLERANCE, atol=0)).sum())
+        if wrong:
+            result.violate(f"query {number}: {wrong} scores", wrong)
+        hits = index.retrieve(query, top_k=10)
+        best = np.sort(expected[expected > 0])[::-1][:10]
+        shown = np.array([hit.bm25_score for hit in hits])
+        if len(shown) != len(best) or not np.allclose(shown, best, rtol=_TOLERANCE, atol=0):
+            result.violate(f"query {number}: other hits")
+        for before, after in pairwise(hits):
+            if before.bm25_score == after.bm25_score and natural_key(before.chunk.chunk_id) > natural_key(
+                after.chunk.chunk_id
+            ):
+                result.violate(f"query {number}: equal scores in another order")
