@@ -15,10 +15,10 @@ export RAGSPINE_ALLOW_MASS_REMOVAL := $(or $(ALLOW_MASS_REMOVAL),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui test lint bench lock clean
+.PHONY: help run check ui test lint bench e2e fuzz soak lock clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
 $(READY): requirements/constraints.txt pyproject.toml
 	@echo "Setting up $(VENV) (about a minute, once)..."
@@ -50,6 +50,16 @@ lint: $(READY) ## lint, types and import contracts
 bench: $(READY) ## measure, with the peers side by side
 	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
 	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
+
+e2e: $(READY) ## drive the UI in a real browser (needs Debian's chromium), and let a schedule fire
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/e2e.txt
+	@E2E=1 $(BIN)/python -m pytest ragspine_assets_tests/e2e
+
+fuzz: $(READY) ## mutated files through extraction, SECONDS=120 long
+	@$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),120)
+
+soak: $(READY) ## kill -9 at random moments, runs at once, full disks, SECONDS=300 long
+	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),300)
 
 clean: ## remove what setting up and testing left
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
-from .store import suggested_store
-
 DEFAULT_SOURCE = "data/raw"
 DEFAULT_STORE = "data/ragspine.duckdb"
 DEFAULT_PROFILE = "data/profile.toml"
@@ -82,7 +80,12 @@ class ServiceConfig:
                 given[setting.name] = _parse(name, environment[name].strip(), setting.default)
         source = str(given.get("source", DEFAULT_SOURCE))
         if os.path.realpath(source) != os.path.realpath(DEFAULT_SOURCE):
-            given = {"store": suggested_store(source), "profile": "", "facts": "", "review": "", **given}
+            given = {"profile": "", "facts": "", "review": "", **given}
+            if "store" not in given:
+                # Imported here: these libraries take longer to load than a command line may take to answer.
+                from .store import suggested_store
+
+                given["store"] = suggested_store(source)
         return cls(**given)  # pyright: ignore[reportArgumentType]
 
     @staticmethod

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import duckdb
@@ -18,7 +19,7 @@ from ragspine_assets.graph.staging import existing_tables
 
 Direction = Literal["out", "in", "both"]
 Key = tuple[str, str]
-Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.integer]
 
 REVISION = "graph_revision"
 """Setting of a store that changes with its graph, so that a reader sees at once whether its arrays still hold."""
@@ -55,6 +56,16 @@ _WITH_MODELS = (
 )
 
 
+_NUMBERED = """
+    WITH numbered AS (
+        SELECT type, id, row_number() OVER (ORDER BY hash(type, id), type, id) - 1 AS number FROM {nodes}
+    )
+    SELECT s.number AS src, d.number AS dst, e.type FROM {edges} e
+    JOIN numbered s ON s.type = e.src_type AND s.id = e.src
+    JOIN numbered d ON d.type = e.dst_type AND d.id = e.dst
+"""
+
+
 class Adjacency:
     """The edges of one graph at one time.
 
@@ -65,27 +76,35 @@ class Adjacency:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, include_model_derived: bool = False) -> None:
         all_nodes, all_edges = _WITH_MODELS if include_model_derived else _CONTROLLED
-        nodes = con.sql(f"SELECT type, id, hash(type, id) AS h FROM {all_nodes} ORDER BY type, id").to_arrow_table()
+        # Numbers stand in the order of hashes, and edges are read as hashes: joins of strings cost ten times as much.
+        nodes = con.sql(f"SELECT type, id, hash(type, id) AS h FROM {all_nodes} ORDER BY h, type, id").to_arrow_table()
         self._types = nodes.column("type").combine_chunks().dictionary_encode()
         self._ids = nodes.column("id").combine_chunks()
-        hashes = nodes.column("h").to_numpy()
-        self._by_hash = np.argsort(hashes, kind="stable")
-        self._hashes = hashes[self._by_hash]
-        edges = con.sql(
-            f"""
-            WITH numbered AS (SELECT type, id, row_number() OVER (ORDER BY type, id) - 1 AS number FROM {all_nodes})
-            SELECT s.number AS src, d.number AS dst, e.type FROM {all_edges} e
-            JOIN numbered s ON s.type = e.src_type AND s.id = e.src
-            JOIN numbered d ON d.type = e.dst_type AND d.id = e.dst
-            """
-        ).to_arrow_table()
+        self._hashes = nodes.column("h").to_numpy()
+        self._size = nodes.num_rows
+        if np.any(self._hashes[1:] == self._hashes[:-1]):
+            # Two nodes of one hash, which hardly ever happens: then names have to be joined after all.
+            query = _NUMBERED.format(nodes=all_nodes, edges=all_edges)
+        else:
+            query = f"SELECT hash(src_type, src) AS src, hash(dst_type, dst) AS dst, type FROM {all_edges}"
+        edges = con.sql(query).to_arrow_table()
         kinds = edges.column("type").combine_chunks().dictionary_encode()
         self._kinds = {kind: number for number, kind in enumerate(kinds.dictionary.to_pylist())}
         src, dst = edges.column("src").to_numpy(), edges.column("dst").to_numpy()
-        numbers = kinds.indices.to_numpy().astype(np.int64)
-        self._out = _Half.of(src, dst, numbers, nodes.num_rows)
-        self._in = _Half.of(dst, src, numbers, nodes.num_rows)
-        self._size = nodes.num_rows
+        if src.dtype == np.uint64:
+            src, dst = np.searchsorted(self._hashes, src), np.searchsorted(self._hashes, dst)
+        self._ends = src.astype(np.int32), dst.astype(np.int32)
+        self._numbers_of_kinds = kinds.indices.to_numpy()
+
+    @cached_property
+    def _out(self) -> _Half:
+        src, dst = self._ends
+        return _Half.of(src, dst, self._numbers_of_kinds, self._size)
+
+    @cached_property
+    def _in(self) -> _Half:
+        src, dst = self._ends
+        return _Half.of(dst, src, self._numbers_of_kinds, self._size)
 
     def reach(
         self,
@@ -103,7 +122,8 @@ class Adjacency:
         frontier = self._numbers(con, seeds)
         distances[frontier] = 0
         for distance in range(1, depth + 1):
-            halves = [half for half, name in ((self._out, "in"), (self._in, "out")) if direction != name]
+            halves = [self._out] if direction != "in" else []
+            halves += [self._in] if direction != "out" else []
             met = np.unique(np.concatenate([half.step(frontier, kinds) for half in halves]))
             frontier = met[distances[met] < 0]
             if not len(frontier):
@@ -123,9 +143,8 @@ class Adjacency:
         for kind, node, hashed in rows:
             first = int(np.searchsorted(self._hashes, np.uint64(hashed)))
             while first < self._size and int(self._hashes[first]) == hashed:
-                number = int(self._by_hash[first])
-                if self._ids[number].as_py() == node and self._types[number].as_py() == kind:
-                    found.append(number)
+                if self._ids[first].as_py() == node and self._types[first].as_py() == kind:
+                    found.append(first)
                 first += 1
         return np.array(sorted(set(found)), np.int64)
 

@@ -143,9 +143,9 @@ _BROKEN = """
     FROM model_evidence v ANTI JOIN model_edge e USING (src_type, src, dst_type, dst, type)
     UNION ALL
     SELECT 'model edge to a missing node', type, '' FROM (
-        SELECT type, unnest([{'t': src_type, 'i': src}, {'t': dst_type, 'i': dst}]) AS end FROM model_edge
-    ) WHERE NOT EXISTS (FROM graph_node n WHERE n.type = end.t AND n.id = end.i)
-        AND NOT EXISTS (FROM model_node n WHERE n.type = end.t AND n.id = end.i)
+        SELECT type, unnest([{'t': src_type, 'i': src}, {'t': dst_type, 'i': dst}]) AS tip FROM model_edge
+    ) WHERE NOT EXISTS (FROM graph_node n WHERE n.type = tip.t AND n.id = tip.i)
+        AND NOT EXISTS (FROM model_node n WHERE n.type = tip.t AND n.id = tip.i)
     UNION ALL
     SELECT 'chunk that does not exist', v.type, v.source_doc_id FROM model_evidence v
     WHERE NOT EXISTS (

@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 from ragspine_assets.graph.graph_store import DuckDBGraphStore
 from ragspine_assets.graph.model import (
+    DECISION,
     EDGE_META_DERIVED,
     EDGE_META_VERIFIED,
     PROFILE_SOURCE,
-    REVIEW_SOURCE,
     Evidence,
     GraphEdge,
     GraphNode,
@@ -85,7 +85,7 @@ def export_jsonld(graph: DuckDBGraphStore, *, include_model_derived: bool = Fals
     for edge, found in zip(view.edges, evidence, strict=True):
         agents, times = set(), set()
         for piece in found:
-            agent, when = _agent(piece, decisions.get(piece.source_locator))
+            agent, when = _agent(piece, decisions.get(piece.source_locator.rpartition(f"#{DECISION}")[2]))
             things.setdefault(str(agent["@id"]), agent)
             agents.add(str(agent["@id"]))
             if when:
@@ -184,5 +184,5 @@ def _agent(piece: Evidence, decision: Sequence[str] | None) -> tuple[dict[str, o
 
 
 def _decisions(graph: DuckDBGraphStore) -> dict[str, tuple[str, str]]:
-    """Return who decided and when, by the locator of the decision."""
-    return {f"{REVIEW_SOURCE}#{row}": (who, when) for row, who, when in graph.accepted_decisions()}
+    """Return who decided and when, by the hash of the edge."""
+    return {row: (who, when) for row, who, when in graph.accepted_decisions()}

@@ -231,7 +231,7 @@ class DuckDBGraphStore:
         return [sorted(found.get(key, []), key=_evidence_order) for key in keys]
 
     def accepted_decisions(self) -> list[tuple[str, str, str]]:
-        """Return the decisions behind accepted edges: the row's name in `source_locator`, who decided, and when."""
+        """Return the decisions behind accepted edges: the hash in their `source_locator`, who decided, and when."""
         with self.connect() as con:
             if "review_decision" not in existing_tables(con):
                 return []
@@ -282,10 +282,15 @@ class DuckDBGraphStore:
             asserted: set[Key] = set()
             unverified: list[GraphEdge] = []
             seeds = _seeds(con, (node_id,), node_type, models)
+            # Arrays that are there already answer at once; for one question they are not worth making.
+            warm = self._warm(con)
+            if warm is not None:
+                met.update(warm.reach(con, seeds, 1, direction, None if edge_type is None else [edge_type]))
             for kind, node in seeds:
                 parameters = {"kind": kind, "node": node, "edge_type": edge_type}
                 for hop in hops:
-                    met.update(con.execute(hop.format("graph_edge"), parameters).fetchall())
+                    if warm is None:
+                        met.update(con.execute(hop.format("graph_edge"), parameters).fetchall())
                     if models:
                         asserted.update(con.execute(hop.format("model_edge"), parameters).fetchall())
             if models:
@@ -422,6 +427,10 @@ class DuckDBGraphStore:
         if known is None or known[0] != token:
             known = self._adjacency[models] = token, Adjacency(con, models)
         return known[1].reach(con, seeds, depth, direction, edge_types)
+
+    def _warm(self, con: duckdb.DuckDBPyConnection) -> Adjacency | None:
+        known = self._adjacency.get(False)
+        return known[1] if known is not None and known[0] == graph_token(con) else None
 
     def _number(self, query: str) -> int:
         with self.connect() as con:

@@ -34,6 +34,8 @@ MODEL_ENTITY = "model_entity"
 """Kind of a node that only a model names: whatever is called like it, its name is all that is known of it."""
 REVIEW_SOURCE = "review_decisions"
 """`source_doc_id` of an edge that a reviewer accepted."""
+DECISION = "decision-"
+"""How the place of a decision begins: `{document it rests on}#decision-{hash of the edge}`."""
 
 PARENT_OF = "parent_of"
 DERIVES = "derives"

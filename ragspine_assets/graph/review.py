@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ragspine_assets.graph.differences import write_differences
 from ragspine_assets.graph.mentions import Vocabulary
-from ragspine_assets.graph.model import REVIEW_SOURCE
+from ragspine_assets.graph.model import DECISION, REVIEW_SOURCE
 from ragspine_assets.graph.staging import existing_tables, registered
 from ragspine_assets.store.schema import TABLES
 
@@ -240,22 +240,28 @@ _MATCHED = f"""
         arg_max(d."when", d.number)
     FROM gx_decision_in d {_MATCH} GROUP BY {", ".join(f"k.{name}" for name in _KEY)}
 """
-_ROW_OF_DECISION = f"'{REVIEW_SOURCE}#' || substr(sha256(concat_ws(chr(31), {', '.join(_KEY)})), 1, 16)"
+# A decision is cited once for each document it rests on, in that document's name: whoever may not see the document does
+# not see the decision either.
 _ACCEPTED = f"""
-    SELECT {", ".join(_KEY)}, 'review' AS kind, '{REVIEW_SOURCE}' AS source_doc_id, {_ROW_OF_DECISION} AS source_locator,
+    WITH resting AS (
+        SELECT {", ".join(f"e.{name}" for name in _KEY)}, c.*
+        FROM review_evidence e
+        SEMI JOIN (FROM review_decision WHERE verdict = '{ACCEPT}') USING ({", ".join(_KEY)})
+        JOIN (
+            SELECT doc_id, source_locator, chunk_id, version, sha256(text) AS text_hash
+            FROM narrative_chunk JOIN gx_state s USING (doc_id)
+            WHERE narrative_chunk.active AND NOT s.restricted AND NOT s.removed
+                AND doc_id IN (SELECT doc_id FROM review_evidence)
+        ) c ON c.doc_id = e.doc_id AND c.text_hash = e.text_hash
+    )
+    SELECT DISTINCT {", ".join(_KEY)}, 'review' AS kind, '{REVIEW_SOURCE}' AS source_doc_id,
+        doc_id || '#{DECISION}' || substr(sha256(concat_ws(chr(31), {", ".join(_KEY)})), 1, 16) AS source_locator,
         '' AS chunk_id, 0::INTEGER AS version
-    FROM review_decision WHERE verdict = '{ACCEPT}'
+    FROM resting
     UNION ALL
-    SELECT DISTINCT {", ".join(f"e.{name}" for name in _KEY)}, 'reviewed', c.doc_id,
-        coalesce(nullif(c.source_locator, ''), c.doc_id || '#chunk'), c.chunk_id, c.version
-    FROM review_evidence e
-    SEMI JOIN (FROM review_decision WHERE verdict = '{ACCEPT}') USING ({", ".join(_KEY)})
-    JOIN (
-        SELECT doc_id, source_locator, chunk_id, version, sha256(text) AS text_hash
-        FROM narrative_chunk JOIN gx_state s USING (doc_id)
-        WHERE narrative_chunk.active AND NOT s.restricted AND NOT s.removed
-            AND doc_id IN (SELECT doc_id FROM review_evidence)
-    ) c ON c.doc_id = e.doc_id AND c.text_hash = e.text_hash
+    SELECT DISTINCT {", ".join(_KEY)}, 'reviewed', doc_id,
+        coalesce(nullif(source_locator, ''), doc_id || '#chunk'), chunk_id, version
+    FROM resting
 """
 _ACCEPTED_NONE = f"""
     SELECT {", ".join(f"'' AS {name}" for name in _KEY)}, '' AS kind, '' AS source_doc_id, '' AS source_locator,

@@ -224,7 +224,7 @@ class LexicalIndex:
 
     @cached_property
     def _norms(self) -> Scores:
-        return K1 * (1 - B + B * self._lengths / (int(self._lengths.sum()) / max(self._size, 1)))
+        return K1 * (1 - B + B * self._lengths.astype(np.float64) / (int(self._lengths.sum()) / max(self._size, 1)))
 
     def _idf(self, df: int) -> float:
         return math.log(1 + (self._size - df + 0.5) / (df + 0.5))

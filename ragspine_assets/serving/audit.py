@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +13,14 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ragspine_assets.policy import DomainProfile, Sensitivity, read_label
+from ragspine_assets.policy import DomainProfile, Sensitivity, document_reference, read_label
 from ragspine_assets.retrieval.analysis import make_analyzer
 from ragspine_assets.retrieval.bm25 import bm25_scores
 from ragspine_assets.retrieval.lexical import natural_key
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.audit import AuditResult, references
+from ragspine_assets.store.intake import reference_key
 
 from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table
 from .layout import (
@@ -193,14 +194,22 @@ def audit_published_isolation(store: ChunkStore, root: str | Path, profile: Doma
     )
 
 
-def audit_published_labels(store: ChunkStore, root: str | Path, *, withdraw: bool = True) -> AuditResult:
+def audit_published_labels(
+    store: ChunkStore,
+    root: str | Path,
+    *,
+    withdraw: bool = True,
+    source_labels: Mapping[str, Sensitivity] | None = None,
+) -> AuditResult:
     """No published document has a higher label now than its snapshot may hold, in the current one and all kept ones.
 
     Args:
         store: the chunk store.
         root: folder of the snapshots.
         withdraw: whether ``CURRENT`` is removed when the current snapshot holds such a document.
+        source_labels: what the source says now, where no run has applied it yet; the higher label counts.
     """
+    asked = source_labels or {}
     root = Path(root)
     result = AuditResult()
     try:
@@ -208,7 +217,7 @@ def audit_published_labels(store: ChunkStore, root: str | Path, *, withdraw: boo
     except SnapshotError:
         current = None
     with store.connect() as connection:
-        name = references(connection)
+        open_name, key = references(connection), reference_key(connection)
         labels, _ = _labels_now(connection)
     withdrawn = False
     for folder in snapshot_folders(root):
@@ -218,9 +227,12 @@ def audit_published_labels(store: ChunkStore, root: str | Path, *, withdraw: boo
             table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"]).group_by(["doc_id", "sensitivity"])
             for row in table.aggregate([]).to_pylist():
                 result.checked += 1
-                now = max(labels.get(row["doc_id"], Sensitivity.PUBLIC), read_label(row["sensitivity"]), key=_rank)
+                doc_id = row["doc_id"]
+                said = asked.get(doc_id, Sensitivity.PUBLIC)
+                now = max(labels.get(doc_id, Sensitivity.PUBLIC), read_label(row["sensitivity"]), said, key=_rank)
                 if now > limit or limit is Sensitivity.RESTRICTED:
-                    broken.append(name(row["doc_id"]))
+                    secret = said is Sensitivity.RESTRICTED
+                    broken.append(document_reference(doc_id, key) if secret else open_name(doc_id))
         except (SnapshotError, OSError, pa.ArrowException, KeyError):
             broken.append("a snapshot that cannot be read")
         for reference in broken:

@@ -6,10 +6,12 @@ Nothing is copied or decoded when a snapshot is opened: a hit's values are made 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import overload
+from weakref import finalize
 
 import numpy as np
 import pyarrow as pa
@@ -85,6 +87,39 @@ def codes_of(array: pa.Array) -> NDArray[np.int32]:
     return np.frombuffer(data, np.int32, len(array), array.offset * 4) if data is not None else np.empty(0, np.int32)
 
 
+class _OpenFile:
+    """A file that is open as long as something reads from it."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+        finalize(self, os.close, self.number)
+
+
+class _ReadTexts(Texts):
+    """Strings that are read from their file one by one.
+
+    A page of a memory map, once touched, counts as this process's memory, with many around it; long texts of which a few
+    are shown would soon be there whole.
+    """
+
+    __slots__ = ("_file", "_start")
+
+    def __init__(self, texts: Texts, file: _OpenFile, start: int) -> None:
+        super().__init__(texts.data, texts.offsets)
+        self._file = file
+        self._start = start
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice) or position < 0:
+            return super().__getitem__(position)
+        begin, end = self._offsets.item(position), self._offsets.item(position + 1)
+        return str(os.pread(self._file.number, end - begin, self._start + begin), "utf-8", "surrogatepass")
+
+
 class Numbering(Mapping[str, int]):
     """Which number a value has; the values are read when somebody asks."""
 
@@ -112,9 +147,32 @@ class PublishedChunks(Sequence[StoredChunk]):
         table: the table of ``chunks.arrow``.
     """
 
+    @classmethod
+    def of_file(cls, path: Path) -> PublishedChunks:
+        """Return the chunks of an Arrow file, which stay readable when it is deleted.
+
+        Raises:
+            OSError, pa.ArrowInvalid: it is no whole Arrow file.
+            ValueError: it has other columns.
+        """
+        source = pa.memory_map(str(path), "r")
+        beginning = source.read_buffer(1)
+        table = pa.ipc.open_file(source).read_all()
+        if table.schema != SCHEMA:
+            raise ValueError("other columns")
+        chunks = cls(table)
+        file = _OpenFile(path)
+        for columns, name in ((chunks._texts, "text"), (chunks._at_hand, "window_text")):
+            held = columns[name]
+            if isinstance(held, Texts) and len(held.data):
+                array = _single(table.column(name))
+                strings = array.dictionary if isinstance(array, pa.DictionaryArray) else array
+                columns[name] = _ReadTexts(held, file, strings.buffers()[2].address - beginning.address)
+        return chunks
+
     def __init__(self, table: pa.Table) -> None:
         self._size = table.num_rows
-        self._texts = {name: texts_of(_single(table.column(name))) for name in PLAIN_TEXTS}
+        self._texts: dict[str, Sequence[str]] = {name: texts_of(_single(table.column(name))) for name in PLAIN_TEXTS}
         self.values: dict[str, Texts] = {}
         self.codes: dict[str, NDArray[np.int32]] = {}
         for name in (*REPEATED_TEXTS, INDEX_LANGUAGE):
@@ -147,7 +205,9 @@ class PublishedChunks(Sequence[StoredChunk]):
 
     def texts(self) -> Texts:
         """Return the chunks' texts."""
-        return self._texts["text"]
+        texts = self._texts["text"]
+        assert isinstance(texts, Texts)
+        return texts
 
     def column(self, name: str) -> Column:
         """Return a column of repeated texts as the search uses it."""

@@ -155,6 +155,7 @@ def survey(
         release=release,
         published_at=published_at,
         max_label=str(max_label),
+        labels=tuple(str(label) for label in Sensitivity if label <= max_label),
         analyzer=analyzer,
         analyzer_version=identity["analyzer_version"],
         chunkers=tuple(identity["chunkers"]),

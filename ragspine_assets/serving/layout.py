@@ -55,6 +55,7 @@ class Manifest:
         release: release of this package that wrote it.
         published_at: when, UTC, ISO 8601. Not part of the digest.
         max_label: highest label that may be in it.
+        labels: every label that may be in it, ascending.
         analyzer: name of the analyzer its index was made with.
         analyzer_version: what the terms depend on besides the texts.
         chunkers: how the documents were cut.
@@ -67,6 +68,7 @@ class Manifest:
     release: str
     published_at: str
     max_label: str
+    labels: tuple[str, ...]
     analyzer: str
     analyzer_version: str
     chunkers: tuple[str, ...]
@@ -120,7 +122,8 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         files = {name: FileEntry(**entry) for name, entry in body.pop("files").items()}
-        manifest = Manifest(**{**body, "chunkers": tuple(body["chunkers"])}, files=files)
+        lists = {name: tuple(body[name]) for name in ("chunkers", "labels")}
+        manifest = Manifest(**{**body, **lists}, files=files)
     except (KeyError, TypeError, AttributeError):
         raise SnapshotError(f"{folder} is damaged: its {MANIFEST} is incomplete. Copy or publish it again.") from None
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):

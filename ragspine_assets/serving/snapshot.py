@@ -17,7 +17,7 @@ from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
 from ragspine_assets.store.chunk_store import StoredChunk
 
-from .columns import SCHEMA, PublishedChunks, map_table
+from .columns import PublishedChunks, map_table
 from .layout import (
     CHUNKS,
     LEXICAL,
@@ -120,11 +120,8 @@ class Snapshot:
             raise _damaged(folder, damaged)
         try:
             servable_label(manifest.max_label)
-            table = map_table(folder / CHUNKS)
-            if table.schema != SCHEMA:
-                raise ValueError("other columns")
             lexical = LexicalIndex.load(folder / LEXICAL)
-            chunks = PublishedChunks(table)
+            chunks = PublishedChunks.of_file(folder / CHUNKS)
             if len(lexical) != len(chunks):
                 raise ValueError("index and chunks differ")
             graph = {

@@ -201,7 +201,6 @@ def audit_source_labels(store: ChunkStore, root: str | Path, policy: Sensitivity
     the folder as it is at this moment.
     """
     result = AuditResult()
-    exact, globs = _label_rows(Path(root) / "metadata.csv")
     with store.connect() as connection:
         name = references(connection)
         lowest = dict(
@@ -209,25 +208,38 @@ def audit_source_labels(store: ChunkStore, root: str | Path, policy: Sensitivity
                 f"SELECT doc_id, min({rank_of('sensitivity')}) FROM narrative_chunk GROUP BY doc_id"
             ).fetchall()
         )
-        reader = connection.cursor().sql(
-            "SELECT d.doc_id, d.status, d.sensitivity, d.suffix, d.content_hash, d.front_matter, "
-            + ("t.text" if policy.restricted_keywords else "NULL AS text")
-            + " FROM document d LEFT JOIN document_text t USING (doc_id) ORDER BY d.doc_id"
-        )
-        for batch in reader.to_arrow_reader(256):
-            for row in batch.to_pylist():
-                doc_id = row["doc_id"]
-                result.checked += 1
-                wanted = _label_now(row, Path(root), exact, globs, policy)
-                held = min(read_label(row["sensitivity"]).rank, lowest.get(doc_id, 3))
-                if held < wanted.rank:
-                    result.violate(
-                        name(doc_id) if wanted is not Sensitivity.RESTRICTED else _hidden(connection, doc_id)
-                    )
+        for doc_id, held_label, wanted in _labels_of_source(connection, Path(root), policy):
+            result.checked += 1
+            if min(read_label(held_label).rank, lowest.get(doc_id, 3)) < wanted.rank:
+                result.violate(name(doc_id) if wanted is not Sensitivity.RESTRICTED else _hidden(connection, doc_id))
     return result.conclude(
         f"None of {result.checked} documents has a lower label than its source says now.",
         "documents have a lower label in the store than their source says now. Run refresh before anything is served.",
     )
+
+
+def labels_of_source(store: ChunkStore, root: str | Path, policy: SensitivityPolicy) -> dict[str, Sensitivity]:
+    """Return the label of each document of the store as its source says it at this moment, before any run applied it.
+
+    Where the source says nothing, the label is PUBLIC: the store's own may be higher and counts as well.
+    """
+    with store.connect() as connection:
+        return {doc_id: label for doc_id, _, label in _labels_of_source(connection, Path(root), policy)}
+
+
+def _labels_of_source(
+    connection: duckdb.DuckDBPyConnection, root: Path, policy: SensitivityPolicy
+) -> Iterator[tuple[str, str, Sensitivity]]:
+    """Give each document with the label that the store has and the one that the source says now."""
+    exact, globs = _label_rows(root / "metadata.csv")
+    reader = connection.cursor().sql(
+        "SELECT d.doc_id, d.status, d.sensitivity, d.suffix, d.content_hash, d.front_matter, "
+        + ("t.text" if policy.restricted_keywords else "NULL AS text")
+        + " FROM document d LEFT JOIN document_text t USING (doc_id) ORDER BY d.doc_id"
+    )
+    for batch in reader.to_arrow_reader(256):
+        for row in batch.to_pylist():
+            yield row["doc_id"], row["sensitivity"], _label_now(row, root, exact, globs, policy)
 
 
 def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:

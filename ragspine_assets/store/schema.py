@@ -47,7 +47,7 @@ _CHUNK: Mapping[str, str] = {
     "valid_as_of": _TEXT,
 }
 
-_EDGE: Mapping[str, str] = {name: "TEXT NOT NULL" for name in ("src_type", "src", "dst_type", "dst", "type")}
+_EDGE: Mapping[str, str] = dict.fromkeys(("src_type", "src", "dst_type", "dst", "type"), "TEXT NOT NULL")
 
 TABLES: Mapping[str, Mapping[str, str]] = {
     "narrative_chunk": {

@@ -54,7 +54,7 @@ def service(tmp_path: Path) -> ServiceConfig:
     profile.write_text('[home]\ncompany_name = "Home"\nentity_code = "HOM"\n')
     return ServiceConfig(
         source=str(source), store=str(tmp_path / "state" / "s.duckdb"), profile=str(profile), facts=str(facts),
-        workers=1, chunker="parent_child",
+        workers=1, chunker="parent_child", snapshots=str(tmp_path / "snapshots"),
     )  # fmt: skip
 
 
@@ -446,3 +446,31 @@ def test_a_notifier_that_raises_stops_nothing_and_its_message_is_not_logged(
 
 def test_without_a_notifier_there_is_none() -> None:
     assert failures.load_notifier(" ") is None
+
+
+# -- a label that is raised between two runs -----------------------------------------------------------------------------
+
+
+def test_the_hourly_checks_withdraw_what_a_raised_label_forbids_and_the_next_run_deletes_it(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    def job(name: str) -> dg.ExecuteInProcessResult:
+        return build_defs(service).resolve_job_def(name).execute_in_process(instance=instance, raise_on_error=False)
+
+    snapshots = Path(service.snapshots)
+    assert job("refresh").success
+    assert (snapshots / "CURRENT").exists()
+    assert any(b"first document" in path.read_bytes() for path in snapshots.rglob("*") if path.is_file())
+    Path(service.source, "metadata.csv").write_text("doc_id,sensitivity\na.txt,RESTRICTED\n")
+    result = job("checks")
+    assert not result.success
+    broken = {
+        check.check_name: check.description or "" for check in result.get_asset_check_evaluations() if not check.passed
+    }
+    assert broken.keys() == {"no_label_is_lower_than_its_source_says", "nothing_published_has_a_higher_label_now"}
+    assert all("doc:" in sentence and "a.txt" not in sentence for sentence in broken.values())
+    assert not (snapshots / "CURRENT").exists()
+    assert job("refresh").success
+    assert (snapshots / "CURRENT").exists()
+    assert not any(b"first document" in path.read_bytes() for path in snapshots.rglob("*") if path.is_file())
+    assert job("checks").success

@@ -12,6 +12,8 @@ import pytest
 from ragspine_assets.graph import Fact
 from ragspine_assets.policy import DimensionSpec, DomainProfile
 from ragspine_assets.store.schema import TABLES
+from ragspine_assets_tests.conftest import Pipeline
+from ragspine_assets_tests.graph.extraction_world import Model, World, leads
 
 GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence", "graph_scan", "graph_mention", "fact")
 
@@ -127,3 +129,18 @@ def traces() -> Callable[[duckdb.DuckDBPyConnection, str], list[str]]:
         return found
 
     return search
+
+
+@pytest.fixture
+def world(pipeline: Pipeline) -> World:
+    """Two open documents and a secret one, and a model that finds a relation in each."""
+    answers = {
+        "Boltworks": leads(("Ann", "Boltworks")),
+        "Nordwerk": leads(("Cy", "Nordwerk")),
+        "Zanzibarquux": leads(("Zanzibarquux", "Ann")),
+    }
+    world = World(pipeline, Model(answers))
+    world.put("a.txt", "Ann leads Boltworks since the spring.", "CONFIDENTIAL")
+    world.put("b.txt", "Cy leads the Nordwerk plant.")
+    world.put("s.txt", "Zanzibarquux leads Ann and everybody.", "RESTRICTED")
+    return world

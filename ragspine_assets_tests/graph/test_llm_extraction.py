@@ -145,7 +145,19 @@ def test_an_endpoint_that_is_not_there_is_given_up_after_some_questions(profile:
 
 # -- what the model says --------------------------------------------------------------------------------------------------
 
-DISGUISES = ["acmo", "ACMO", "Ａｃｍｏ", "A c m o", "A-c-m-o", "Ac\u200bmo", "Ac\u00admo", "Аcmo", "Ácmo", "a.c.m.o", "北方竞品"]
+DISGUISES = [
+    "acmo",
+    "ACMO",
+    "Ａｃｍｏ",
+    "A c m o",
+    "A-c-m-o",
+    "Ac\u200bmo",
+    "Ac\u00admo",
+    "Аcmo",
+    "Ácmo",
+    "a.c.m.o",
+    "北方竞品",
+]
 
 
 @pytest.mark.parametrize("name", DISGUISES)
@@ -307,7 +319,7 @@ def test_caps_per_chunk_and_per_run_are_kept_and_reported(profile: DomainProfile
     said = saying(*(relation(kind=f"kind {n}") for n in range(9)))
     outcome = run([said], profile, texts(3), max_relations=4, max_relations_total=6)
     assert len(outcome.edges) == 6
-    assert outcome.refused == {"over_chunk_cap": 15, "over_run_cap": 7} or sum(outcome.refused.values()) == 21
+    assert outcome.refused == {"over_chunk_cap": 5, "over_run_cap": 16}
 
 
 def test_questions_are_put_some_at_a_time_and_never_more(profile: DomainProfile) -> None:
@@ -426,7 +438,9 @@ def test_a_gate_alone_is_enough_and_screens(profile: DomainProfile) -> None:
 
 def test_a_leaking_gate_does_not_open_the_profiles(profile: DomainProfile) -> None:
     extractor = LLMRelationExtractor(
-        Script([ChatReply(saying(relation(target="Acmo")))]), profile=profile, security_gate=SecurityGate({"x9": "X"}, "")
+        Script([ChatReply(saying(relation(target="Acmo")))]),
+        profile=profile,
+        security_gate=SecurityGate({"x9": "X"}, ""),
     )
     assert extractor.extract([chunk("Ann leads Acmo.")]) == ()
 

@@ -182,9 +182,7 @@ class Endpoint:
             "object": "chat.completion",
             "created": 1,
             "model": "double-1",
-            "choices": [
-                {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said.text}}
-            ],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said.text}}],
             "usage": {
                 "prompt_tokens": said.input_tokens,
                 "completion_tokens": said.output_tokens,

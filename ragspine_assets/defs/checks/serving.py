@@ -4,13 +4,14 @@ from dagster import AssetCheckResult, asset_check
 
 from ragspine_assets.defs.assets import serving_snapshot
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, StoreResource
+from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 from ragspine_assets.serving.audit import (
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
     audit_ranking,
 )
+from ragspine_assets.store.audit import labels_of_source
 
 from .verdicts import verdict
 
@@ -59,10 +60,13 @@ def snapshot_has_no_restricted_trace(
     ),
 )
 @step_boundary("nothing_published_has_a_higher_label_now")
-def nothing_published_has_a_higher_label_now(store: StoreResource, snapshots: SnapshotsResource) -> AssetCheckResult:
-    """Compare what is published with the labels of this moment (SPEC 6.6)."""
+def nothing_published_has_a_higher_label_now(
+    store: StoreResource, snapshots: SnapshotsResource, source: SourceResource, profile: ProfileResource
+) -> AssetCheckResult:
+    """Compare what is published with the labels of this moment, in the store and in the source (SPEC 6.6)."""
     with store.open() as chunk_store:
-        return verdict(audit_published_labels(chunk_store, snapshots.path))
+        said = labels_of_source(chunk_store, source.path, profile.load().sensitivity)
+        return verdict(audit_published_labels(chunk_store, snapshots.path, source_labels=said))
 
 
 @asset_check(

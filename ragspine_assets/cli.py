@@ -1,0 +1,405 @@
+"""The command line `ragspine`: looking at what is published, and a few errands around the store (SPEC 6.7).
+
+Every answer is a table for people or, with ``--json``, one JSON value for programs. An empty result is an answer. Libraries
+are loaded when a command needs them, so that help and status are there at once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragspine_assets.config import ServiceConfig, environment_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from ragspine_assets.graph import GraphEdge
+    from ragspine_assets.serving import Snapshot
+    from ragspine_assets.store import StoredChunk
+
+app = typer.Typer(
+    name="ragspine",
+    help="Look at what is published: search it, cite it, walk its graph. Settings come from RAGSPINE_ variables.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON value instead of tables.")]
+Snapshots = Annotated[
+    str,
+    typer.Option(
+        "--snapshots",
+        metavar="FOLDER",
+        help="Folder of snapshots, or one snapshot's folder.",
+        envvar=environment_name("snapshots"),
+    ),
+]
+Store = Annotated[
+    str, typer.Option("--store", metavar="FILE", help="The chunk store.", envvar=environment_name("store"))
+]
+_SNIPPET_LINES = 8
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="The question, in any of the documents' languages.")],
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="How many passages at most.")] = 5,
+    window: Annotated[
+        bool, typer.Option("--window", help="Show the section around a passage, where there is one.")
+    ] = False,
+    topic: Annotated[str, typer.Option(help="Only documents with this topic.")] = "",
+    entity: Annotated[str, typer.Option(help="Only documents about this entity.")] = "",
+    geography: Annotated[str, typer.Option(help="Only documents about this place.")] = "",
+    period: Annotated[str, typer.Option(help="Only documents about this period.")] = "",
+    language: Annotated[str, typer.Option(help="Only documents in this language.")] = "",
+    max_label: Annotated[str, typer.Option(help="Highest label of a passage; that of the snapshot if not given.")] = "",
+    snapshots: Snapshots = "",
+    as_json: Json = False,
+) -> None:
+    """Find the passages that answer a question."""
+    snapshot = _snapshot(snapshots)
+    filters = {"topic": topic, "entity": entity, "geography": geography, "period": period, "language": language}
+    snippets = snapshot.retriever(max_label=max_label or None).retrieve(query, filters=filters, top_k=top_k)
+    found = []
+    for snippet in snippets:
+        chunk = snapshot.chunk(str(snippet["chunk_id"]))
+        found.append({"citation": chunk.citation if chunk else snippet["chunk_id"], **snippet})
+    if as_json:
+        _print_json({"query": query, "snapshot": snapshot.manifest.name, "snippets": found})
+        return
+    console = _console()
+    if not found:
+        console.print("Nothing found. Try other words, or fewer filters.")
+    terms = _query_terms(query, snapshot)
+    for rank, snippet in enumerate(found, start=1):
+        scores = snippet["scores"]
+        place = str(snippet.get("parent_locator", "")) if window else ""
+        console.rule(_line(f"{rank}  {snippet['citation']}", "bold"), align="left", style="dim")
+        about = [snippet["title"], snippet["source_locator"], place and f"shown: {place}", snippet["sensitivity"]]
+        score = f"bm25 {scores['bm25']:.2f}" if isinstance(scores, Mapping) else ""
+        console.print(_line("  ".join(str(part) for part in [*about, score] if part), "cyan"))
+        text = str((window and snippet.get("prompt_text")) or snippet["text"])
+        console.print(_highlighted(text, terms), soft_wrap=False)
+
+
+@app.command()
+def show(
+    citation: Annotated[
+        str, typer.Argument(help="What search prints: DOCUMENT@vVERSION#cNUMBER, or DOCUMENT#cNUMBER.")
+    ],
+    window: Annotated[bool, typer.Option("--window", help="Show the section around it, where there is one.")] = False,
+    snapshots: Snapshots = "",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Show a cited passage: from the snapshot, else from the store, where older versions are."""
+    from ragspine_assets.serving import SnapshotError
+
+    config = _config(snapshots, store)
+    chunk = None
+    try:
+        chunk = _snapshot(snapshots).chunk(citation)
+    except SnapshotError:
+        if not Path(config.store).is_file():
+            raise
+    if chunk is None and Path(config.store).is_file():
+        from ragspine_assets.serving.exits import cited_chunk
+        from ragspine_assets.store import ChunkStore
+
+        chunk = cited_chunk(
+            ChunkStore(config.store, wait_s=config.wait_s), citation, max_label=config.snapshot_max_label
+        )
+    if as_json:
+        _print_json(_chunk_fields(chunk) if chunk else None)
+        return
+    console = _console()
+    if chunk is None:
+        console.print(_line(f"Nothing that may be shown is called {citation}. `ragspine search` prints citations."))
+        return
+    rows = [
+        (name, str(value))
+        for name, value in _chunk_fields(chunk).items()
+        if name not in {"text", "window_text"} and value
+    ]
+    _table(console, "", ("field", "value"), rows)
+    console.print(_line(chunk.window_text if window and chunk.window_text else chunk.text))
+
+
+@app.command()
+def graph(
+    node: Annotated[str, typer.Argument(help="An entity, a metric or a document, by its id.")],
+    depth: Annotated[int, typer.Option(min=0, max=6, help="How many edges away.")] = 1,
+    edge_type: Annotated[
+        list[str] | None, typer.Option("--type", help="Only edges of this type; may be repeated.")
+    ] = None,
+    unverified: Annotated[bool, typer.Option(help="Also edges that a model asserted; each is marked.")] = False,
+    snapshots: Snapshots = "",
+    as_json: Json = False,
+) -> None:
+    """Show what the graph says about a node, with the evidence."""
+    view = _snapshot(snapshots).graph()
+    part = view.subgraph([node], depth=depth, edge_types=edge_type or None, include_model_derived=unverified)
+    edges = []
+    for edge in part.edges:
+        evidence = [asdict(one) for one in view.evidence(edge)]
+        edges.append({**_edge_fields(edge), "metadata": dict(edge.metadata), "evidence": evidence})
+    nodes = [{"id": n.id, "type": n.type, "label": n.label, "metadata": dict(n.metadata)} for n in part.nodes]
+    if as_json:
+        _print_json({"nodes": nodes, "edges": edges})
+        return
+    console = _console()
+    if not nodes:
+        console.print(_line(f"The graph has no node {node}."))
+        return
+    _table(console, "Nodes", ("type", "id", "label"), [(n["type"], n["id"], n["label"]) for n in nodes])
+    rows = []
+    for edge in edges:
+        places = [str(one["source_locator"]) for one in edge["evidence"]]
+        marks = " ".join(edge["metadata"].get(mark, "") for mark in ("derived", "verified")).strip()
+        more = f" and {len(places) - 2} more" if len(places) > 2 else ""
+        rows.append((edge["src"], edge["type"], edge["dst"], marks, ", ".join(places[:2]) + more))
+    _table(console, "Edges", ("from", "relation", "to", "marks", "evidence"), rows)
+
+
+@app.command()
+def export(
+    form: Annotated[str, typer.Argument(metavar="graphml|jsonld", help="The format.")],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; standard output if not given.")
+    ] = "",
+    unverified: Annotated[bool, typer.Option(help="Also edges that a model asserted; each is marked.")] = False,
+    snapshots: Snapshots = "",
+    as_json: Json = False,
+) -> None:
+    """Write the published graph as GraphML or JSON-LD."""
+    from ragspine_assets.graph.exports import export_graphml, export_jsonld
+
+    writers = {"graphml": export_graphml, "jsonld": export_jsonld}
+    if form not in writers:
+        raise typer.BadParameter(f"{form!r} is no format; there are: {', '.join(writers)}.")
+    data = writers[form](_snapshot(snapshots).graph(), include_model_derived=unverified)
+    if not output:
+        sys.stdout.buffer.write(data)
+        return
+    Path(output).write_bytes(data)
+    if as_json:
+        _print_json({"file": output, "bytes": len(data)})
+    else:
+        _console().print(_line(f"{len(data):,} bytes in {output}."))
+
+
+@app.command("import-sqlite")
+def import_store(
+    file: Annotated[str, typer.Argument(help="The SQLite store of rag-spine.")],
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Import the chunks of a rag-spine store: versions, labels and locators are kept."""
+    from ragspine_assets.store import ChunkStore
+    from ragspine_assets.store.import_sqlite import import_sqlite
+
+    config = _config("", store)
+    report = import_sqlite(ChunkStore(config.store, wait_s=config.wait_s), file)
+    if as_json:
+        _print_json(asdict(report))
+        return
+    said = f"{report.documents} documents with {report.versions} versions and {report.chunks} chunks are in {config.store}."
+    if report.already_there:
+        said += f" {report.already_there} documents were there already and were left as they are."
+    if report.unknown_labels:
+        said += f" {report.unknown_labels} chunks had labels outside the lattice and are RESTRICTED."
+    _console().print(_line(f"{said} Publish with `make run`."))
+
+
+@app.command()
+def status(
+    reveal: Annotated[
+        list[str] | None,
+        typer.Option("--reveal", metavar="doc:...", help="Say which document a reference stands for; may be repeated."),
+    ] = None,
+    snapshots: Snapshots = "",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Say what is published, from what, how old it is, and what waits."""
+    config = _config(snapshots, store)
+    if reveal:
+        from ragspine_assets.serving.exits import revealed
+        from ragspine_assets.store import ChunkStore
+
+        if not Path(config.store).is_file():
+            raise typer.BadParameter(f"there is no store {config.store} to ask; name it with --store.")
+        names = revealed(ChunkStore(config.store, wait_s=config.wait_s), reveal)
+        if as_json:
+            _print_json(names)
+        else:
+            rows = [(reference, name or "unknown in this store") for reference, name in names.items()]
+            _table(_console(), "", ("reference", "document"), rows)
+        return
+    from ragspine_assets.serving.status import publication_status
+
+    state = publication_status(config.snapshots_folder(), config.store)
+    manifest = state.manifest
+    if as_json:
+        known = {**asdict(manifest), "name": manifest.name} if manifest else None
+        _print_json({**asdict(state), "manifest": known})
+        return
+    rows: list[tuple[object, ...]] = []
+    if manifest is None:
+        rows.append(("published", f"nothing in {state.root}; `make run` publishes"))
+    else:
+        counts = manifest.counts
+        chunks = ", ".join(
+            f"{counts[f'chunks {label}']:,} {label}" for label in manifest.labels if f"chunks {label}" in counts
+        )
+        rows += [
+            ("published", f"{state.root}/{manifest.name}"),
+            ("age", f"{_duration(state.age_s)}, since {manifest.published_at[:19]}Z"),
+            ("holds", f"{counts['documents']:,} documents, {counts['chunks']:,} chunks ({chunks or 'none'})"),
+            (
+                "graph",
+                f"{counts['nodes']:,} nodes, {counts['edges']:,} edges, {counts['evidence']:,} pieces of evidence",
+            ),
+            ("highest label", manifest.max_label),
+            ("made with", "; ".join([manifest.analyzer_version, f"analyzer {manifest.analyzer}", *manifest.chunkers])),
+            ("size", f"{state.bytes / 1e6:,.1f} MB; {state.kept} snapshots kept"),
+        ]
+    rows.append(("store", f"{config.store}: {state.store}"))
+    if state.waiting is not None:
+        rows.append(("waits", f"{state.waiting:,} documents are newer than what is published"))
+    if state.problems:
+        rows.append(("look at", f"{state.problems:,} documents failed or have no text; `make check` lists them"))
+    _table(_console(), "", ("", ""), rows)
+
+
+def main() -> None:
+    """Run the command line; what goes wrong is said in one sentence, with what to do."""
+    if sys.stdout.encoding and sys.stdout.encoding.casefold().replace("-", "") != "utf8":
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        app()
+    except BrokenPipeError:
+        sys.stderr.close()
+    except Exception as error:
+        if not _is_ours(error):
+            raise SystemExit(
+                f"ragspine: {type(error).__name__}. The message is withheld, since it may quote a document. "
+                "Run again; if it stays, report the command and the type."
+            ) from None
+        raise SystemExit(f"ragspine: {error}") from None
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the message of an exception was written for the outside."""
+    from ragspine_assets.serving.layout import SnapshotError
+
+    if isinstance(error, (SnapshotError, ImportError)):
+        return True
+    if isinstance(error, ValueError):
+        return type(error) is ValueError
+    from ragspine_assets.store import StoreError
+
+    return isinstance(error, StoreError)
+
+
+def _config(snapshots: str, store: str) -> ServiceConfig:
+    from dataclasses import replace
+
+    config = ServiceConfig.from_environment()
+    given = {"snapshots": snapshots, "store": store}
+    return replace(config, **{name: value for name, value in given.items() if value})
+
+
+def _snapshot(snapshots: str) -> Snapshot:
+    from ragspine_assets.serving import Snapshot
+
+    return Snapshot.open(_config(snapshots, "").snapshots_folder())
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False, markup=False)
+
+
+# What a terminal would obey instead of showing.
+_CONTROLS = dict.fromkeys([*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+
+
+def _line(text: str, style: str = "") -> Text:
+    from rich.text import Text
+
+    return Text(text.translate(_CONTROLS), style=style)
+
+
+def _table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    from rich.table import Table
+
+    table = Table(title=title or None, title_justify="left", box=None, show_header=any(columns), pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(_line(str(value)) for value in row))
+    console.print(table)
+
+
+def _query_terms(query: str, snapshot: Snapshot) -> set[str]:
+    from typing import cast
+
+    from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
+
+    analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
+    languages = list(snapshot.chunks.values["index_language"]) or [""]
+    return {term for language in languages for term in analyzer.terms(query, language)}
+
+
+def _highlighted(text: str, terms: set[str]) -> Text:
+    """Return a text with the words of a query in bold; of scripts without spaces, the pairs of characters."""
+    import regex
+
+    from ragspine_assets.retrieval.tokens import tokenize
+
+    shown = _line(text)
+    for word in regex.finditer(r"[\p{L}\p{M}\p{N}+#]+", shown.plain):
+        tokens = tokenize(word.group())
+        if len(tokens) == 1 and any(
+            tokens[0] == term or (len(term) > 3 and tokens[0].startswith(term)) for term in terms
+        ):
+            shown.stylize("bold yellow", *word.span())
+        elif len(tokens) > 1:
+            for place in range(word.start(), word.end() - 1):
+                if shown.plain[place : place + 2] in terms:
+                    shown.stylize("bold yellow", place, place + 2)
+    return shown
+
+
+def _chunk_fields(chunk: StoredChunk) -> dict[str, object]:
+    return {"citation": chunk.citation, **asdict(chunk)}
+
+
+def _edge_fields(edge: GraphEdge) -> dict[str, str]:
+    return {"src": edge.src, "src_type": edge.src_type, "type": edge.type, "dst": edge.dst, "dst_type": edge.dst_type}
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} seconds"
+
+
+if __name__ == "__main__":
+    main()

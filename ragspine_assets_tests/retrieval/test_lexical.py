@@ -1,0 +1,102 @@
+"""The index that serves queries: made from an earlier one, searched by rounded scores, kept on disk (SPEC 4.3, 6.6)."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragspine_assets.retrieval.bm25 import bm25_scores
+from ragspine_assets.retrieval.lexical import LexicalIndex, TermCounts, Texts, best
+
+WORDS = st.sampled_from(
+    ["a", "b", "c", "de", "décor", "深", "深海", "long-word-over-eight", "long-word-over-nine", "\ud800"]
+)
+DOCUMENT = st.lists(WORDS, max_size=12)
+DOCUMENTS = st.lists(DOCUMENT, max_size=12)
+
+
+def saved(index: LexicalIndex, folder: Path) -> dict[str, bytes]:
+    index.save(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@settings(deadline=None, max_examples=60)
+@given(before=DOCUMENTS, picks=st.lists(st.integers(0, 11), max_size=8), new=DOCUMENTS)
+def test_an_index_made_from_an_earlier_one_is_the_same_as_one_made_anew(
+    tmp_path_factory: pytest.TempPathFactory, before: list[list[str]], picks: list[int], new: list[list[str]]
+) -> None:
+    picks = [pick for pick in picks if pick < len(before)]
+    folder = tmp_path_factory.mktemp("index")
+    LexicalIndex(before).save(folder / "before")
+    earlier = LexicalIndex.load(folder / "before").counts()
+    part = np.array([0] * len(picks) + [1] * len(new), np.int32)
+    position = np.array([*picks, *range(len(new))], np.int64)
+    made = LexicalIndex(TermCounts.gathered([earlier, TermCounts.of(new)], part, position))
+    anew = LexicalIndex([*(before[pick] for pick in picks), *new])
+    assert saved(made, folder / "made") == saved(anew, folder / "anew")
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    documents=DOCUMENTS,
+    query=st.lists(WORDS, max_size=6),
+    top_k=st.integers(0, 14),
+    allowed=st.none() | st.sets(st.integers(0, 11)),
+)
+def test_a_search_gives_the_beginning_of_the_full_ranking(
+    documents: list[list[str]], query: list[str], top_k: int, allowed: set[int] | None
+) -> None:
+    index = LexicalIndex(documents)
+    scores = np.array(bm25_scores(query, documents))
+    positions = None if allowed is None else np.array(sorted(p for p in allowed if p < len(documents)), np.int32)
+    mask = None if positions is None else np.isin(np.arange(len(documents)), positions)
+    found, shown = index.search(query, top_k, positions)
+    exact = index.scores(query)
+    assert np.allclose(exact, scores, rtol=1e-9, atol=0)
+    assert found.tolist() == best(exact, top_k, mask).tolist()
+    assert shown.tolist() == exact[found].tolist()
+
+
+def test_among_many_near_ties_the_exact_scores_decide() -> None:
+    rng = np.random.default_rng(3)
+    documents = [["x"] * int(n) + ["y"] * int(m) for n, m in rng.integers(1, 60, (5_000, 2))]
+    index = LexicalIndex(documents)
+    found, shown = index.search(["x", "y"], 25)
+    assert found.tolist() == best(index.scores(["x", "y"]), 25).tolist()
+    assert list(shown) == sorted(shown, reverse=True)
+
+
+def test_searches_one_after_another_do_not_see_each_other() -> None:
+    index = LexicalIndex([["a"], ["b"], ["a", "b"]])
+    first = index.search(["a"], 3)[1].tolist()
+    index.search(["b"], 3)
+    assert index.search(["a"], 3)[1].tolist() == first
+    assert index.search(["unknown"], 3)[0].tolist() == []
+
+
+def test_the_documents_of_a_token_are_known() -> None:
+    index = LexicalIndex([["a"], ["b"], ["a", "b"]])
+    assert index.documents_with("a").tolist() == [0, 2]
+    assert index.documents_with("c").tolist() == []
+
+
+@given(st.lists(st.text(max_size=5)))
+def test_texts_are_read_back_from_their_buffer(strings: list[str]) -> None:
+    texts = Texts.of(strings)
+    assert list(texts) == strings
+    assert texts[0:2] == strings[0:2]
+    with pytest.raises(IndexError):
+        texts[len(strings)]
+    with pytest.raises(IndexError):
+        texts[-1]
+
+
+def test_an_index_stays_readable_when_its_folder_is_deleted(tmp_path: Path) -> None:
+    LexicalIndex([["a", "b"], ["b"]]).save(tmp_path / "index")
+    index = LexicalIndex.load(tmp_path / "index")
+    for path in (tmp_path / "index").iterdir():
+        path.unlink()
+    assert index.search(["a"], 1)[0].tolist() == [0]
+    assert index.scores(["b"])[1] > 0

@@ -1,0 +1,352 @@
+"""Treat the pipeline badly for a while and see that nothing is lost: `make soak` (SPEC 3.6, 6.5).
+
+Every trial ends in the same question: is the store, after one undisturbed run, equal to one that nobody disturbed? Times
+and version numbers may differ, nothing else. Prints one line per trial and exits 1 if any of them broke something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+ROOT = Path(__file__).resolve().parents[1]
+WORDS = ["valve", "river", "ledger", "turbine", "archive", "signal", "harbour", "copper", "season", "motion", "cargo"]
+NOT_COMPARED = {"ingested_at", "changed_at", "run_id", "version", "purged_at"}
+COMPARED = (
+    "document", "document_text", "staged_chunk", "narrative_chunk", "graph_node", "graph_edge", "graph_evidence", "fact",
+)  # fmt: skip
+SECRET = "Zanzibarquux"
+LIMIT_S = 240.0
+
+
+def write_source(folder: Path, documents: int, seed: int) -> None:
+    """Write documents, some of them RESTRICTED, and a profile and facts beside them."""
+    rng = random.Random(seed)
+    for number in range(documents):
+        path = folder / "source" / f"part{number % 7}" / f"d{number}.{'md' if number % 3 else 'txt'}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        secret = SECRET if number % 10 == 0 else ""
+        lines = [" ".join(rng.choices(WORDS, k=12)) + f" number {number} {secret}." for _ in range(rng.randint(3, 60))]
+        path.write_text("\n".join(lines))
+    (folder / "source" / "metadata.csv").write_text(
+        "doc_id,sensitivity,entity\n"
+        + "".join(f"part{n % 7}/d{n}.{'md' if n % 3 else 'txt'},RESTRICTED,\n" for n in range(0, documents, 10))
+    )
+    (folder / "profile.toml").write_text(
+        '[home]\ncompany_name = "Home"\nentity_code = "HOM"\n[home.synonyms]\nturbine = "TUR"\ncopper = "COP"\n'
+    )
+    (folder / "facts.csv").write_text(
+        "metric_code,entity,period_type,period,value,unit,source_doc_id,source_locator\n"
+        "REV,HOM,FY,2024,1.5,EUR,part1/d1.md,part1/d1.md#para1\nREV,HOM,FY,2025,2,EUR,part0/d0.txt,part0/d0.txt#para1\n"
+    )
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """Return the environment of a run in a folder."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSPINE_", "DAGSTER_"))}
+    return {
+        **clean, "PYTHONPATH": str(ROOT), "RAGSPINE_SOURCE": "source", "RAGSPINE_STORE": "state/s.duckdb",
+        "RAGSPINE_PROFILE": "profile.toml", "RAGSPINE_FACTS": "facts.csv", "RAGSPINE_SNAPSHOTS": "snapshots",
+        "RAGSPINE_WORKERS": "2", "RAGSPINE_WAIT_S": "60", **more,
+    }  # fmt: skip
+
+
+def start(folder: Path, job: str = "refresh", **more: str) -> subprocess.Popen[str]:
+    """Start a job as the command line does, in a process group of its own."""
+    if not (folder / "dagster.yaml").exists():
+        shutil.copy(ROOT / "dagster.yaml", folder)
+    (folder / ".dagster").mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=folder, env=environment(folder, **more),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """Wait for a job; one that does not end in time is a fault."""
+    try:
+        output, _ = process.communicate(timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        kill(process)
+        raise Broken(f"a run did not end within {LIMIT_S:.0f} s") from None
+    return process.returncode, output
+
+
+def run(folder: Path, job: str = "refresh", **more: str) -> tuple[int, str]:
+    """Run a job to its end."""
+    return finish(start(folder, job, **more))
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a run and its workers at once, as a machine that loses power does."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.communicate()
+
+
+class Broken(AssertionError):
+    """A promise did not hold."""
+
+
+def state(folder: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return what is stored, without times and version numbers, and only what is active."""
+    rows: dict[str, list[tuple[object, ...]]] = {}
+    with duckdb.connect(str(folder / "state" / "s.duckdb"), config={"threads": "1"}) as connection:
+        for table in COMPARED:
+            columns = [
+                name
+                for (name,) in connection.execute(
+                    "SELECT column_name FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [table]
+                ).fetchall()
+                if name not in NOT_COMPARED
+            ]
+            active = " WHERE active" if table == "narrative_chunk" else ""
+            query = f"SELECT {', '.join(columns)} FROM {table}{active} ORDER BY ALL"
+            rows[table] = [tuple(map(str, row)) for row in connection.execute(query).fetchall()]
+    return rows
+
+
+def published(folder: Path) -> bytes:
+    """Return the published chunks as bytes without version numbers; nothing where nothing is published."""
+    import pyarrow as pa
+
+    current = folder / "snapshots" / "CURRENT"
+    if not current.exists():
+        return b""
+    with pa.memory_map(str(folder / "snapshots" / current.read_text().strip() / "chunks.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+    kept = [name for name in table.column_names if name not in NOT_COMPARED]
+    return repr(table.select(kept).to_pydict()).encode()
+
+
+def prove(folder: Path, expected: dict[str, list[tuple[object, ...]]], snapshot: bytes, what: str) -> None:
+    """Compare a store and a snapshot with the undisturbed ones, and look for what a dead process left behind."""
+    for table, rows in state(folder).items():
+        if rows != expected[table]:
+            wrong = set(rows) ^ set(expected[table])
+            raise Broken(f"{what}: {table} differs in {len(wrong)} rows")
+    if published(folder) != snapshot:
+        raise Broken(f"{what}: the published chunks differ")
+    spill = folder / "state" / "s.duckdb.tmp"
+    if spill.exists() and any(path.is_file() for path in spill.rglob("*")):
+        raise Broken(f"{what}: spill files are left")
+    for path in (folder / "snapshots").rglob("*"):
+        if path.is_file() and SECRET.encode() in path.read_bytes():
+            raise Broken(f"{what}: {path.name} holds RESTRICTED text")
+        if path.name.startswith((".building-", ".removed-")):
+            raise Broken(f"{what}: {path.name} is left")
+
+
+class Soak:
+    """The trials over one generated source."""
+
+    def __init__(self, folder: Path, documents: int, seed: int) -> None:
+        self.folder = folder
+        self.rng = random.Random(seed)
+        self.pattern = folder / "pattern"
+        write_source(self.pattern, documents, seed)
+        started = time.monotonic()
+        code, output = run(self.pattern)
+        if code != 0:
+            raise Broken(f"the undisturbed run failed:\n{output}")
+        self.lasts = time.monotonic() - started
+        self.expected, self.snapshot = state(self.pattern), published(self.pattern)
+
+    @contextmanager
+    def trial(self, *, filled: bool = False) -> Iterator[Path]:
+        """Give a copy of the source, with the finished store or with none."""
+        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        shutil.copytree(
+            self.pattern, folder, dirs_exist_ok=True, symlinks=True,
+            ignore=None if filled else shutil.ignore_patterns("state", "snapshots", ".dagster", "build"),
+        )  # fmt: skip
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def heal(self, folder: Path, what: str) -> None:
+        """One normal run, and then everything must be as if nothing had happened."""
+        code, output = run(folder)
+        if code != 0:
+            raise Broken(f"{what}: the next run failed:\n{output[-2000:]}")
+        prove(folder, self.expected, self.snapshot, what)
+        code, output = run(folder, "checks")
+        if code != 0:
+            raise Broken(f"{what}: the checks are red:\n{output[-2000:]}")
+
+    def killed(self) -> str:
+        """Kill -9 at a random moment of a first run, then run."""
+        with self.trial() as folder:
+            process = start(folder)
+            after = self.rng.uniform(0.2, self.lasts)
+            time.sleep(after)
+            kill(process)
+            self.heal(folder, f"killed after {after:.2f} s")
+        return f"killed after {after:.2f} s of {self.lasts:.1f} s"
+
+    def killed_again_and_again(self) -> str:
+        """Kill three runs one after the other, then run."""
+        with self.trial() as folder:
+            moments = [self.rng.uniform(0.5, self.lasts) for _ in range(3)]
+            for after in moments:
+                process = start(folder)
+                time.sleep(after)
+                kill(process)
+            self.heal(folder, "killed three times")
+        return "killed three times"
+
+    def killed_in_a_change(self) -> str:
+        """Kill -9 while a tenth of the files is new and a label is raised; the label must count at once."""
+        with self.trial(filled=True) as folder:
+            metadata = folder / "source" / "metadata.csv"
+            before = metadata.read_text()
+            metadata.write_text(before + "part1/d1.md,RESTRICTED,\n")
+            text = (folder / "source" / "part2" / "d2.md").read_text()
+            (folder / "source" / "part2" / "d2.md").write_text("Another text.\n")
+            process = start(folder)
+            time.sleep(self.rng.uniform(1.0, self.lasts))
+            kill(process)
+            metadata.write_text(before)
+            (folder / "source" / "part2" / "d2.md").write_text(text)
+            self.heal(folder, "killed in a change")
+        return "killed in a change that was then taken back"
+
+    def two_at_once(self) -> str:
+        """Start two runs, and checks beside them, at once; each ends well."""
+        with self.trial() as folder:
+            both = [start(folder), start(folder)]
+            time.sleep(self.rng.uniform(0, 2))
+            both.append(start(folder, "checks"))
+            ends = [finish(process) for process in both]
+            for code, output in ends[:2]:
+                if code != 0:
+                    raise Broken(f"two at once: one failed:\n{output[-2000:]}")
+            if ends[2][0] != 0 and "FAILED" in ends[2][1] and "is still at work" not in ends[2][1]:
+                raise Broken(f"checks beside two runs failed:\n{ends[2][1][-2000:]}")
+            self.heal(folder, "two at once")
+        return "two runs and checks at once"
+
+    def held_by_another(self) -> str:
+        """Run while another process holds the store for ever: the run says who it is, and loses nothing."""
+        with self.trial(filled=True) as folder:
+            code = (
+                "import duckdb, time; c = duckdb.connect('state/s.duckdb'); print('held', flush=True); time.sleep(600)"
+            )
+            holder = subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, text=True)
+            try:
+                assert holder.stdout is not None
+                holder.stdout.readline()
+                failed, output = run(folder, RAGSPINE_WAIT_S="1")
+            finally:
+                holder.kill()
+                holder.communicate()
+            if failed != 1 or f"process {holder.pid}" not in output:
+                raise Broken(f"a held store is not told as such:\n{output[-2000:]}")
+            self.heal(folder, "held by another")
+        return "the store held by another process"
+
+    def searched_in_a_loop(self) -> str:
+        """Run while readers open the snapshot and the store in a loop."""
+        code = (
+            "import time\nfrom ragspine_assets.serving import Snapshot\nfrom ragspine_assets.store import ChunkStore\n"
+            "until = time.monotonic() + 8\n"
+            "while time.monotonic() < until:\n"
+            "    Snapshot.open('snapshots').retriever().retrieve('turbine copper')\n"
+            "    with ChunkStore('state/s.duckdb', wait_s=60).connect() as c: c.execute('SELECT count(*) FROM document')\n"
+        )
+        with self.trial(filled=True) as folder:
+            changed = folder / "source" / "part2" / "d2.md"
+            text = changed.read_text()
+            reader = subprocess.Popen(
+                [sys.executable, "-c", code], cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True
+            )
+            changed.write_text("Another text about a turbine.\n")
+            code_of_run, output = run(folder)
+            _, errors = reader.communicate(timeout=LIMIT_S)
+            if code_of_run != 0 or reader.returncode != 0:
+                raise Broken(f"readers and a run disturb each other:\n{output[-1500:]}\n{errors[-1500:]}")
+            changed.write_text(text)
+            self.heal(folder, "searched in a loop")
+        return "readers in a loop"
+
+    def full_disk(self) -> str:
+        """Run on a disk that is too small, at whatever stage that shows; then with room."""
+        if os.geteuid() != 0:
+            return "full disk: skipped, needs root to mount a tmpfs"
+        size = self.rng.choice([300, 700, 1200, 2000, 3000, 4000, 6000])
+        with self.trial() as folder:
+            for name in ("state", "snapshots"):
+                (folder / name).mkdir()
+            mounted = subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(folder / "state")], capture_output=True
+            )
+            if mounted.returncode != 0:
+                return "full disk: skipped, a tmpfs cannot be mounted here"
+            try:
+                code, output = run(folder)
+                if code not in (0, 1) or "Traceback" in output:
+                    raise Broken(f"a full disk ({size} kB) ends badly:\n{output[-2000:]}")
+                if code == 1 and not re.search(r"FAILED|BROKEN", output):
+                    raise Broken(f"a full disk ({size} kB) is not told:\n{output[-2000:]}")
+                if SECRET in output:
+                    raise Broken("the output quotes a document")
+                subprocess.run(["mount", "-o", "remount,size=200m", str(folder / "state")], check=True)
+                self.heal(folder, f"full disk of {size} kB")
+            finally:
+                subprocess.run(["umount", "-l", str(folder / "state")], check=False)
+        return f"a disk of {size} kB, exit {code}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300, help="how long to go on")
+    parser.add_argument("--documents", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--only", default="", help="name of one trial")
+    given = parser.parse_args()
+    until = time.monotonic() + given.seconds
+    broken = 0
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        soak = Soak(Path(folder), given.documents, given.seed)
+        print(
+            f"seed {given.seed}: {given.documents} documents, an undisturbed run takes {soak.lasts:.1f} s", flush=True
+        )
+        once: list[Callable[[], str]] = [
+            soak.held_by_another, soak.two_at_once, soak.searched_in_a_loop, soak.killed_in_a_change,
+            soak.killed_again_and_again, soak.full_disk,
+        ]  # fmt: skip
+        trials = [*once, *([soak.killed] * 4)] * 1000
+        if given.only:
+            trials = [getattr(soak, given.only)] * 1000
+        for number, trial in enumerate(trials, 1):
+            if time.monotonic() > until:
+                break
+            started = time.monotonic()
+            try:
+                said = trial()
+                print(f"{number:4} holds  {time.monotonic() - started:5.1f} s  {said}", flush=True)
+            except Broken as fault:
+                broken += 1
+                print(f"{number:4} BROKEN {time.monotonic() - started:5.1f} s  {fault}", flush=True)
+    print(f"{broken} trials broke a promise." if broken else "Nothing was lost and nothing leaked.")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
