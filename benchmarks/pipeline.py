@@ -58,7 +58,21 @@ print(json.dumps({
 
 def made_up(folder: Path, megabytes: int = 10, bytes_each: int = 5000) -> None:
     random.seed(7)
-    words = ["turbine", "river", "contract", "seabed", "the", "of", "and", "a", "in", "blade", "harbour", "review", "cable"]
+    words = [
+        "turbine",
+        "river",
+        "contract",
+        "seabed",
+        "the",
+        "of",
+        "and",
+        "a",
+        "in",
+        "blade",
+        "harbour",
+        "review",
+        "cable",
+    ]
     for number in range(megabytes * 1_000_000 // bytes_each):
         lines, size = [], 0
         while size < bytes_each:
@@ -130,7 +144,9 @@ def _ours(texts: dict[str, str], folder: Path, chunker: str) -> float:
     with store.connect() as connection:
         rows = pa.table({"doc_id": list(texts), "text": list(texts.values())})
         with registered(connection, _texts=rows):
-            connection.execute("INSERT INTO document (doc_id, status, sensitivity) SELECT doc_id, 'ingested', 'INTERNAL' FROM _texts")
+            connection.execute(
+                "INSERT INTO document (doc_id, status, sensitivity) SELECT doc_id, 'ingested', 'INTERNAL' FROM _texts"
+            )
             connection.execute("INSERT INTO document_text (doc_id, text) SELECT doc_id, text FROM _texts")
     selected = make_chunker(chunker)
     started = time.perf_counter()
@@ -142,9 +158,12 @@ def _ours(texts: dict[str, str], folder: Path, chunker: str) -> float:
 
 def _rag_spine(texts: dict[str, str], folder: Path, chunker: str) -> float | None:
     try:
-        from ragspine.retrieval.chunking.chunk_store import ChunkStore
-        from ragspine.retrieval.chunking.chunker import make_chunker
-        from ragspine.retrieval.chunking.chunking import DocumentMeta, chunk_document
+        from ragspine.retrieval.chunking.chunk_store import ChunkStore  # pyright: ignore[reportMissingImports]
+        from ragspine.retrieval.chunking.chunker import make_chunker  # pyright: ignore[reportMissingImports]
+        from ragspine.retrieval.chunking.chunking import (  # pyright: ignore[reportMissingImports]
+            DocumentMeta,
+            chunk_document,
+        )
     except ImportError:
         return None
     store = ChunkStore(folder / "theirs.db")

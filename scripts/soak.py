@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duckdb
@@ -30,6 +30,8 @@ COMPARED = (
 )  # fmt: skip
 SECRET = "Zanzibarquux"
 LIMIT_S = 240.0
+# Beside the source, so that folder and store may be copied together.
+STORE = "s.duckdb"
 
 
 def write_source(folder: Path, documents: int, seed: int) -> None:
@@ -54,11 +56,11 @@ def write_source(folder: Path, documents: int, seed: int) -> None:
     )
 
 
-def environment(folder: Path, **more: str) -> dict[str, str]:
+def environment(**more: str) -> dict[str, str]:
     """Return the environment of a run in a folder."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSPINE_", "DAGSTER_"))}
     return {
-        **clean, "PYTHONPATH": str(ROOT), "RAGSPINE_SOURCE": "source", "RAGSPINE_STORE": "state/s.duckdb",
+        **clean, "PYTHONPATH": str(ROOT), "RAGSPINE_SOURCE": "source", "RAGSPINE_STORE": STORE,
         "RAGSPINE_PROFILE": "profile.toml", "RAGSPINE_FACTS": "facts.csv", "RAGSPINE_SNAPSHOTS": "snapshots",
         "RAGSPINE_WORKERS": "2", "RAGSPINE_WAIT_S": "60", **more,
     }  # fmt: skip
@@ -70,7 +72,7 @@ def start(folder: Path, job: str = "refresh", **more: str) -> subprocess.Popen[s
         shutil.copy(ROOT / "dagster.yaml", folder)
     (folder / ".dagster").mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=folder, env=environment(folder, **more),
+        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=folder, env=environment(**more),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -92,10 +94,8 @@ def run(folder: Path, job: str = "refresh", **more: str) -> tuple[int, str]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     """End a run and its workers at once, as a machine that loses power does."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.communicate()
 
 
@@ -106,7 +106,7 @@ class Broken(AssertionError):
 def state(folder: Path) -> dict[str, list[tuple[object, ...]]]:
     """Return what is stored, without times and version numbers, and only what is active."""
     rows: dict[str, list[tuple[object, ...]]] = {}
-    with duckdb.connect(str(folder / "state" / "s.duckdb"), config={"threads": "1"}) as connection:
+    with duckdb.connect(str(folder / STORE), config={"threads": "1"}) as connection:
         for table in COMPARED:
             columns = [
                 name
@@ -142,7 +142,7 @@ def prove(folder: Path, expected: dict[str, list[tuple[object, ...]]], snapshot:
             raise Broken(f"{what}: {table} differs in {len(wrong)} rows")
     if published(folder) != snapshot:
         raise Broken(f"{what}: the published chunks differ")
-    spill = folder / "state" / "s.duckdb.tmp"
+    spill = folder / f"{STORE}.tmp"
     if spill.exists() and any(path.is_file() for path in spill.rglob("*")):
         raise Broken(f"{what}: spill files are left")
     for path in (folder / "snapshots").rglob("*"):
@@ -173,20 +173,20 @@ class Soak:
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         shutil.copytree(
             self.pattern, folder, dirs_exist_ok=True, symlinks=True,
-            ignore=None if filled else shutil.ignore_patterns("state", "snapshots", ".dagster", "build"),
+            ignore=None if filled else shutil.ignore_patterns("s.duckdb*", "snapshots", ".dagster", "build"),
         )  # fmt: skip
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def heal(self, folder: Path, what: str) -> None:
+    def heal(self, folder: Path, what: str, **more: str) -> None:
         """One normal run, and then everything must be as if nothing had happened."""
-        code, output = run(folder)
+        code, output = run(folder, **more)
         if code != 0:
             raise Broken(f"{what}: the next run failed:\n{output[-2000:]}")
         prove(folder, self.expected, self.snapshot, what)
-        code, output = run(folder, "checks")
+        code, output = run(folder, "checks", **more)
         if code != 0:
             raise Broken(f"{what}: the checks are red:\n{output[-2000:]}")
 
@@ -245,9 +245,7 @@ class Soak:
     def held_by_another(self) -> str:
         """Run while another process holds the store for ever: the run says who it is, and loses nothing."""
         with self.trial(filled=True) as folder:
-            code = (
-                "import duckdb, time; c = duckdb.connect('state/s.duckdb'); print('held', flush=True); time.sleep(600)"
-            )
+            code = "import duckdb, time; c = duckdb.connect('s.duckdb'); print('held', flush=True); time.sleep(600)"
             holder = subprocess.Popen([sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, text=True)
             try:
                 assert holder.stdout is not None
@@ -268,13 +266,13 @@ class Soak:
             "until = time.monotonic() + 8\n"
             "while time.monotonic() < until:\n"
             "    Snapshot.open('snapshots').retriever().retrieve('turbine copper')\n"
-            "    with ChunkStore('state/s.duckdb', wait_s=60).connect() as c: c.execute('SELECT count(*) FROM document')\n"
+            "    with ChunkStore('s.duckdb', wait_s=60).connect() as c: c.execute('SELECT count(*) FROM document')\n"
         )
         with self.trial(filled=True) as folder:
             changed = folder / "source" / "part2" / "d2.md"
             text = changed.read_text()
             reader = subprocess.Popen(
-                [sys.executable, "-c", code], cwd=folder, env=environment(folder), stderr=subprocess.PIPE, text=True
+                [sys.executable, "-c", code], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
             )
             changed.write_text("Another text about a turbine.\n")
             code_of_run, output = run(folder)
@@ -289,27 +287,31 @@ class Soak:
         """Run on a disk that is too small, at whatever stage that shows; then with room."""
         if os.geteuid() != 0:
             return "full disk: skipped, needs root to mount a tmpfs"
-        size = self.rng.choice([300, 700, 1200, 2000, 3000, 4000, 6000])
-        with self.trial() as folder:
-            for name in ("state", "snapshots"):
-                (folder / name).mkdir()
-            mounted = subprocess.run(
-                ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(folder / "state")], capture_output=True
-            )
-            if mounted.returncode != 0:
+        size = self.rng.choice([300, 700, 1200, 2000, 3000, 4000, 6000, 9000])
+        with self.trial() as outside:
+            folder = outside / "disk"
+            folder.mkdir()
+            options = ["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", str(folder)]
+            if subprocess.run(options, capture_output=True).returncode != 0:
                 return "full disk: skipped, a tmpfs cannot be mounted here"
+            # The source does not count: it is on another disk, as the run records are.
+            for name in ("source", "profile.toml", "facts.csv"):
+                (folder / name).symlink_to(outside / name)
             try:
-                code, output = run(folder)
+                more = {"RAGSPINE_SOURCE": str(outside / "source"), "DAGSTER_HOME": str(outside / ".home")}
+                (outside / ".home").mkdir()
+                shutil.copy(ROOT / "dagster.yaml", outside / ".home")
+                code, output = run(folder, **more)
                 if code not in (0, 1) or "Traceback" in output:
                     raise Broken(f"a full disk ({size} kB) ends badly:\n{output[-2000:]}")
                 if code == 1 and not re.search(r"FAILED|BROKEN", output):
                     raise Broken(f"a full disk ({size} kB) is not told:\n{output[-2000:]}")
                 if SECRET in output:
                     raise Broken("the output quotes a document")
-                subprocess.run(["mount", "-o", "remount,size=200m", str(folder / "state")], check=True)
-                self.heal(folder, f"full disk of {size} kB")
+                subprocess.run(["mount", "-o", "remount,size=300m", str(folder)], check=True)
+                self.heal(folder, f"full disk of {size} kB", **more)
             finally:
-                subprocess.run(["umount", "-l", str(folder / "state")], check=False)
+                subprocess.run(["umount", "-l", str(folder)], check=False)
         return f"a disk of {size} kB, exit {code}"
 
 

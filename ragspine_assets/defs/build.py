@@ -11,7 +11,7 @@ from ragspine_assets.retrieval.analysis import AnalyzerName
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS
 from .freshness import with_freshness
-from .jobs import make_jobs
+from .jobs import extractor_settings, make_jobs
 from .resources import (
     ChunkerResource,
     FactsResource,
@@ -58,15 +58,7 @@ def build_defs(
             keep=config.snapshot_keep,
             analyzer=cast("AnalyzerName", config.analyzer),
         ),
-        "relation_extractor": RelationExtractorResource(
-            spec=config.relation_extractor,
-            max_relations=config.max_relations,
-            max_relations_total=config.max_relations_total,
-            max_llm_calls=config.max_llm_calls,
-            token_budget=config.llm_token_budget,
-            concurrency=config.llm_concurrency,
-            dry_run=config.llm_dry_run,
-        ),
+        "relation_extractor": RelationExtractorResource(**extractor_settings(config)),  # pyright: ignore[reportArgumentType]
         "llm_provider": LLMProviderResource(
             model=config.llm_model,
             base_url=config.llm_base_url,

@@ -20,11 +20,24 @@ def selection_tags(config: ServiceConfig) -> dict[str, str]:
     return {"ragspine/chunker": config.chunker, "ragspine/relation_extractor": config.relation_extractor}
 
 
+def extractor_settings(config: ServiceConfig) -> dict[str, object]:
+    """Return the fields of the relation extractor's resource: a run config that named some would reset the others."""
+    return {
+        "spec": config.relation_extractor,
+        "max_relations": config.max_relations,
+        "max_relations_total": config.max_relations_total,
+        "max_llm_calls": config.max_llm_calls,
+        "token_budget": config.llm_token_budget,
+        "concurrency": config.llm_concurrency,
+        "dry_run": config.llm_dry_run,
+    }
+
+
 def selection_config(config: ServiceConfig, given: Mapping[str, object]) -> dict[str, object]:
     """Return the run config that selects chunker and extractor; what was given as a resource keeps its own."""
     chosen: dict[str, dict[str, object]] = {
         "chunker": {"spec": config.chunker, "max_chars": config.max_chars, "overlap_chars": config.overlap_chars},
-        "relation_extractor": {"spec": config.relation_extractor},
+        "relation_extractor": extractor_settings(config),
     }
     return {"resources": {name: {"config": chosen[name]} for name in SELECTING if name not in given}}
 

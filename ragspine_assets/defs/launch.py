@@ -5,6 +5,7 @@ words what happened and what to do next.
 """
 
 import argparse
+import fcntl
 import logging
 import os
 import sys
@@ -16,6 +17,7 @@ from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
 from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
+from .failures import explain_failure
 from .jobs import selection_config, selection_tags
 from .reports import verdicts, write_junit, write_summary
 from .runs import PID_TAG, close_dead_runs
@@ -23,7 +25,7 @@ from .runs import PID_TAG, close_dead_runs
 REPORTS = "build"
 """Folder of the reports for CI, below the working folder."""
 
-_LOGGERS = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
+_LOGGERS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _OUTCOMES = ("new", "changed", "unchanged", "removed", "failed", "no_text")
 
 
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
     _keep_private(config)
-    with _instance() as instance:
+    with open_instance() as instance:
         for run_id in close_dead_runs(instance):
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         result = job_def.execute_in_process(
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tags={PID_TAG: str(os.getpid()), **selection_tags(config)},
             raise_on_error=False,
         )
-        _report(result, config, job)
+        _report(result, config, job, instance)
         _write_reports(result, job, given.junit, given.summary)
         return 0 if result.success else 1
 
@@ -71,12 +73,22 @@ def _write_reports(result: ExecuteInProcessResult, job: str, junit: str | None, 
         print(f"A report cannot be written: {error}. Name another place with --junit and --summary.", file=sys.stderr)
 
 
-def _instance() -> DagsterInstance:
-    """Open the instance that ``dagster dev`` in this folder uses: DAGSTER_HOME, else ``dagster.yaml`` here."""
+def open_instance() -> DagsterInstance:
+    """Open the instance that ``dagster dev`` in this folder uses: DAGSTER_HOME, else ``dagster.yaml`` here.
+
+    One process at a time does this: two that create Dagster's tables at once leave a history that nobody can open.
+    """
     home = os.environ.get("DAGSTER_HOME")
-    if home or not Path("dagster.yaml").is_file():
-        return DagsterInstance.get() if home else DagsterInstance.ephemeral()
-    return DagsterInstance.from_config(os.getcwd())
+    folder = Path(home) if home else Path(".dagster")
+    if not home and not Path("dagster.yaml").is_file():
+        return DagsterInstance.ephemeral()
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / ".opening", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return DagsterInstance.get() if home else DagsterInstance.from_config(os.getcwd())
+    finally:
+        os.close(descriptor)
 
 
 def _keep_private(config: ServiceConfig) -> None:
@@ -86,7 +98,7 @@ def _keep_private(config: ServiceConfig) -> None:
         folder.chmod(0o700)
 
 
-def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> None:
+def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, instance: DagsterInstance) -> None:
     broken = [e for e in result.get_asset_check_evaluations() if not e.passed]
     if job == "refresh":
         _say(result, "raw_documents", "Documents", [f"{n} {{documents {n}}}" for n in _OUTCOMES])
@@ -116,11 +128,10 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> 
             )
         elif evaluation.severity.value == "WARN":
             print(f"  look at {evaluation.check_name}: {evaluation.description}")
-    for event in result.filter_events(lambda event: event.is_step_failure):
-        failure = event.step_failure_data
-        reason = (failure.user_failure_data and failure.user_failure_data.description) or _first_line(failure.error)
-        if not (broken and "check" in str(reason).lower()):
-            print(f"  FAILED {event.step_key}: {reason}")
+    if not result.success:
+        for reason in explain_failure(instance, result.dagster_run).reasons:
+            if not reason.startswith("the promise "):
+                print(f"  FAILED {reason}")
     if result.success and job == "refresh":
         print(
             f"\nEverything is in {config.store}. Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files."
@@ -128,11 +139,7 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str) -> 
     elif result.success:
         print("\nEvery promise holds.")
     else:
-        print("\nThe run failed. `make ui` shows it step by step.")
-
-
-def _first_line(error: object) -> str:
-    return str(getattr(error, "message", error)).strip().splitlines()[0]
+        print("\nThe run failed. `make ui` shows it step by step; docs/when-something-is-stuck.md says what to do.")
 
 
 def _say(result: ExecuteInProcessResult, asset: str, title: str, parts: Sequence[str]) -> None:

@@ -1,15 +1,14 @@
 """What a model cost and what became of its answers, for the UI.
 
 Belongs here: turning reports of the graph into metadata values, numbers wherever Dagster should plot them over runs. Does
-not belong here: finding anything out. Nothing here quotes a document or a model.
+not belong here: finding anything out. Nothing here quotes a document or a model: names and types that a model gives are
+words of a document whose label may be raised later, and the event log keeps what it has (SPEC 6.1).
 """
 
 from collections.abc import Mapping
 
-from dagster import TableMetadataValue
-
-from ragspine_assets.defs.tables import table
-from ragspine_assets.graph import GraphReport, LLMRelationExtractor, RelationExtractor, asks_a_model
+from ragspine_assets.graph import CONTROLLED_TYPES, GraphReport, LLMRelationExtractor, RelationExtractor, asks_a_model
+from ragspine_assets.graph.model import CO_OCCURS_WITH
 
 _STOPPED = {
     "max_llm_calls": "the limit of questions is reached; the next run goes on",
@@ -18,7 +17,7 @@ _STOPPED = {
     "dry_run": "a dry run: nothing was asked",
 }
 
-Value = str | int | TableMetadataValue
+Value = str | int
 
 
 def model_metadata(
@@ -57,24 +56,22 @@ def model_metadata(
     found |= {f"refused: {reason}": number for reason, number in sorted(refused.items())}
     found |= {
         "model edges": sum(report.model.edges.values()),
+        "model edges added": sum(report.model.edges_added.values()),
+        "model edges removed": sum(report.model.edges_removed.values()),
+        "model evidence": sum(report.model.evidence.values()),
         "model nodes": report.model.nodes,
         "model edges that wait for review": report.review.waiting,
         "decisions: accepted": report.review.accepted,
         "decisions: rejected": report.review.rejected,
         "decisions that match no edge": report.review.unmatched,
     }
-    if report.model.edges:
-        found["unverified edges by type"] = table(
-            [
-                {
-                    "type": kind,
-                    "edges": number,
-                    "evidence": report.model.evidence.get(kind, 0),
-                    "added": report.model.edges_added.get(kind, 0),
-                    "removed": report.model.edges_removed.get(kind, 0),
-                }
-                for kind, number in sorted(report.model.edges.items())
-            ],
-            ("type", "edges", "evidence", "added", "removed"),
-        )
     return found
+
+
+def shown_types(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts by edge type, those of types that are not ours under one name: they may be a document's words."""
+    shown: dict[str, int] = {}
+    for kind, number in counts.items():
+        name = kind if kind in CONTROLLED_TYPES or kind == CO_OCCURS_WITH else "other"
+        shown[name] = shown.get(name, 0) + number
+    return shown

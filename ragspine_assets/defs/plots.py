@@ -63,8 +63,8 @@ def stacked_bars(
     axes.invert_yaxis()
     axes.set_title(words, fontsize=10, loc="left", color=_INK)
     axes.margins(x=0.12)
-    if left:
-        axes.legend(fontsize=8, frameon=False, loc="lower right")
+    if any(left):
+        figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=len(colours))
     return _picture(figure, words)
 
 

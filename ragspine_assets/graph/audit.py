@@ -101,16 +101,18 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
 
 
 _BROKEN = """
-    SELECT 'edge without evidence' AS why, src_type || ' ' || src || ' ' || type || ' ' || dst AS what, '' AS doc_id
+    SELECT 'edge without evidence' AS why, 
+        CASE WHEN 'model_entity' IN (src_type, dst_type) THEN 'accepted in review'
+            ELSE src_type || ' ' || src || ' ' || type || ' ' || dst END AS what, '' AS doc_id
     FROM graph_edge e ANTI JOIN graph_evidence v USING (src_type, src, dst_type, dst, type)
     UNION ALL
     SELECT 'evidence without edge', type, source_doc_id
     FROM graph_evidence v ANTI JOIN graph_edge e USING (src_type, src, dst_type, dst, type)
     UNION ALL
-    SELECT 'edge from a missing node', type, '' FROM graph_edge e
+    SELECT 'edge from a missing node', 'an edge', '' FROM graph_edge e
     WHERE NOT EXISTS (FROM graph_node n WHERE n.type = e.src_type AND n.id = e.src)
     UNION ALL
-    SELECT 'edge to a missing node', type, '' FROM graph_edge e
+    SELECT 'edge to a missing node', 'an edge', '' FROM graph_edge e
     WHERE NOT EXISTS (FROM graph_node n WHERE n.type = e.dst_type AND n.id = e.dst)
     UNION ALL
     SELECT 'node or evidence without source', type, '' FROM graph_node WHERE source_doc_id = '' OR source_locator = ''
@@ -126,23 +128,23 @@ _BROKEN = """
     WHERE v.kind IN ('fact', 'external') AND NOT EXISTS (
         FROM fact f WHERE f.source_doc_id = v.source_doc_id AND f.source_locator = v.source_locator)
     UNION ALL
-    SELECT 'decision that does not exist', v.type, '' FROM graph_evidence v
+    SELECT 'decision that does not exist', 'accepted in review', '' FROM graph_evidence v
     WHERE v.kind IN ('review', 'reviewed') AND NOT EXISTS (
         FROM review_decision d WHERE d.verdict = 'accept'
             AND (d.src_type, d.src, d.dst_type, d.dst, d.type) = (v.src_type, v.src, v.dst_type, v.dst, v.type))
     UNION ALL
-    SELECT 'decision without a text it rests on', v.type, '' FROM graph_evidence v
+    SELECT 'decision without a text it rests on', 'accepted in review', '' FROM graph_evidence v
     WHERE v.kind = 'review' AND NOT EXISTS (
         FROM graph_evidence r WHERE r.kind = 'reviewed'
             AND (r.src_type, r.src, r.dst_type, r.dst, r.type) = (v.src_type, v.src, v.dst_type, v.dst, v.type))
     UNION ALL
-    SELECT 'model edge without evidence', type, '' FROM model_edge e
+    SELECT 'model edge without evidence', 'a model edge', '' FROM model_edge e
     ANTI JOIN model_evidence v USING (src_type, src, dst_type, dst, type)
     UNION ALL
     SELECT 'model evidence without edge', type, source_doc_id
     FROM model_evidence v ANTI JOIN model_edge e USING (src_type, src, dst_type, dst, type)
     UNION ALL
-    SELECT 'model edge to a missing node', type, '' FROM (
+    SELECT 'model edge to a missing node', 'a model edge', '' FROM (
         SELECT type, unnest([{'t': src_type, 'i': src}, {'t': dst_type, 'i': dst}]) AS tip FROM model_edge
     ) WHERE NOT EXISTS (FROM graph_node n WHERE n.type = tip.t AND n.id = tip.i)
         AND NOT EXISTS (FROM model_node n WHERE n.type = tip.t AND n.id = tip.i)
@@ -154,7 +156,7 @@ _BROKEN = """
     UNION ALL
     SELECT 'node that is there twice', type, '' FROM graph_node GROUP BY type, id HAVING count(*) > 1
     UNION ALL
-    SELECT 'edge that is there twice', type, '' FROM graph_edge GROUP BY src_type, src, dst_type, dst, type
+    SELECT 'edge that is there twice', 'an edge', '' FROM graph_edge GROUP BY src_type, src, dst_type, dst, type
     HAVING count(*) > 1
 """
 

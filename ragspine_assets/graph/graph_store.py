@@ -440,7 +440,7 @@ class DuckDBGraphStore:
 def readable_subgraph(con: duckdb.DuckDBPyConnection, max_nodes: int = 60) -> Subgraph:
     """Return the part of the graph that fits a picture: its most connected nodes and the edges among them.
 
-    Nodes are taken by number of edges, then by type and id, so that the same graph gives the same picture. RESTRICTED
+    Names that a model found are left out, accepted ones too: they are words of documents. Nodes are taken by number of edges, then by type and id, so that the same graph gives the same picture. RESTRICTED
     documents are not in the graph and so not in the picture (SPEC 5.4).
     """
     rows = con.execute(
@@ -451,6 +451,7 @@ def readable_subgraph(con: duckdb.DuckDBPyConnection, max_nodes: int = 60) -> Su
                 UNION ALL SELECT dst_type, dst FROM graph_edge
             ) GROUP BY type, id
         ) d USING (type, id)
+        WHERE n.type <> 'model_entity'
         ORDER BY coalesce(degree, 0) DESC, n.type, n.id LIMIT $limit
         """,
         {"limit": max_nodes},

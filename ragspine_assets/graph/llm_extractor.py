@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import threading
 import time
 from collections import Counter
@@ -43,6 +44,8 @@ GIVE_UP_AFTER = 20
 """So many questions in a row without an answer mean that the endpoint is not there."""
 # How old what is known of the labels may be when a question is put, in seconds: another process may raise one.
 _LOOK_AGAIN_S = 2.0
+
+_REASON = re.compile(r"[a-z0-9_]{1,40}")
 
 CALLS_REACHED = "max_llm_calls"
 TOKENS_REACHED = "token_budget"
@@ -275,7 +278,8 @@ class LLMRelationExtractor:
             reason = outcome.reason if isinstance(outcome, ProviderError) else ""
             if isinstance(outcome, TimeoutError):
                 reason = "timeout"
-            self.report.refused[f"provider: {reason or 'error'}"] += 1
+            # Counted by and shown, so it must be a name and no sentence that quotes something.
+            self.report.refused[f"provider: {reason if _REASON.fullmatch(reason) else 'error'}"] += 1
             return None
         answer = read_answer(text)
         input_tokens = _number(outcome, "input_tokens") or question.input_tokens

@@ -43,6 +43,7 @@ def test_assets_hang_together_as_documented() -> None:
         "chunk_store": {"chunks"},
         "facts": {"raw_documents"},
         "relation_graph": {"chunk_store", "facts"},
+        "serving_snapshot": {"chunk_store", "relation_graph"},
     }
 
 
@@ -75,6 +76,10 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "relation_graph: every_edge_has_evidence_that_resolves",
         "relation_graph: model_edges_are_marked_recorded_and_apart",
         "relation_graph: model_edges_name_nobody_external",
+        "serving_snapshot: fast_index_agrees_with_bm25",
+        "serving_snapshot: files_equal_the_servable_rows",
+        "serving_snapshot: nothing_published_has_a_higher_label_now",
+        "serving_snapshot: snapshot_has_no_restricted_trace",
     }
     for key in graph.asset_check_keys:
         check = graph.get_check_spec(key)

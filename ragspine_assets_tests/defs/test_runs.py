@@ -91,11 +91,11 @@ def test_a_second_refresh_writes_nothing_and_keeps_every_data_version(
 
 def test_every_asset_shows_a_table_a_schema_and_a_count(service: ServiceConfig, instance: dg.DagsterInstance) -> None:
     result = run("refresh", service, instance)
-    for asset in ("raw_documents", "chunks", "chunk_store", "facts", "relation_graph"):
+    for asset in ("raw_documents", "chunks", "chunk_store", "facts", "relation_graph", "serving_snapshot"):
         shown = metadata(result, asset)
         assert isinstance(shown["dagster/row_count"], int)
         assert any(isinstance(value, dg.TableSchema) for value in shown.values()), asset
-    for asset in ("raw_documents", "chunks", "chunk_store", "relation_graph"):
+    for asset in ("raw_documents", "chunks", "chunk_store", "relation_graph", "serving_snapshot"):
         assert any(str(value).startswith("![") for value in metadata(result, asset).values()), asset
 
 

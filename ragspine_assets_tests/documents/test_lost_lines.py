@@ -13,7 +13,9 @@ from ragspine_assets.documents.normalise import paragraphs
 
 def test_a_line_that_is_only_on_the_page_is_put_back_behind_the_text_of_its_page() -> None:
     text, starts, added = restore_lost_lines(
-        "# One\n\nFirst words.\n\n# Two\n\nLast words.\n", ["One\nFirst words.\nRevenue 140.8", "Two\nLast words."], (1, 3)
+        "# One\n\nFirst words.\n\n# Two\n\nLast words.\n",
+        ["One\nFirst words.\nRevenue 140.8", "Two\nLast words."],
+        (1, 3),
     )
     assert paragraphs(text) == ["# One", "First words.", "Revenue 140.8", "# Two", "Last words."]
     assert starts == (1, 4)

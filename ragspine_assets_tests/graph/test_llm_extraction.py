@@ -393,6 +393,7 @@ class Script:
     [
         (ProviderError("no"), "provider: provider_error"),
         (ProviderError("no", "odd"), "provider: odd"),
+        (ProviderError("no", "Zanzibarquux said no"), "provider: error"),
         (RuntimeError("Zanzibarquux"), "provider: error"),
         (TimeoutError(), "provider: timeout"),
         (None, "provider: error"),

@@ -11,6 +11,7 @@ from ragspine_assets.graph.model_audit import audit_external_model_edges, audit_
 from .extraction_world import World
 
 KEY = "src_type, src, dst_type, dst, type"
+MOVED = f"INSERT INTO graph_edge SELECT {KEY} FROM model_edge; INSERT INTO graph_evidence BY NAME SELECT {KEY},"
 
 
 def spoil(world: World, *statements: str) -> None:
@@ -32,12 +33,9 @@ def spoil(world: World, *statements: str) -> None:
         'UPDATE model_answer SET proposals = \'{"items": [], "more": 0}\'',
         "UPDATE model_answer SET text_hash = ''",
         f"INSERT INTO graph_edge SELECT {KEY} FROM model_edge",
-        f"INSERT INTO graph_edge SELECT {KEY} FROM model_edge; INSERT INTO graph_evidence BY NAME SELECT {KEY},"
-        " 'extracted' AS kind, source_doc_id, source_locator, chunk_id, version FROM model_evidence",
-        f"INSERT INTO graph_edge SELECT {KEY} FROM model_edge; INSERT INTO graph_evidence BY NAME SELECT {KEY},"
-        " 'text' AS kind, source_doc_id, source_locator, chunk_id, version FROM model_evidence",
-        f"INSERT INTO graph_edge SELECT {KEY} FROM model_edge; INSERT INTO graph_evidence BY NAME SELECT {KEY},"
-        " 'review' AS kind, 'review_decisions' AS source_doc_id, 'review_decisions#1' AS source_locator FROM model_edge",
+        f"{MOVED} 'extracted' AS kind, source_doc_id, source_locator, chunk_id, version FROM model_evidence",
+        f"{MOVED} 'text' AS kind, source_doc_id, source_locator, chunk_id, version FROM model_evidence",
+        f"{MOVED} 'review' AS kind, 'review_decisions' AS source_doc_id, 'a.txt#decision-1' AS source_locator FROM model_edge",
         "UPDATE extraction_record SET deterministic = TRUE",
     ],
 )
@@ -106,8 +104,7 @@ def test_an_outsider_on_a_model_edge_is_found(world: World, statement: str) -> N
         "UPDATE model_evidence SET source_doc_id = 's.txt' WHERE src = 'Ann'",
         "UPDATE model_evidence SET source_locator = 's.txt#para1' WHERE src = 'Ann'",
         "UPDATE extraction_record SET source_doc_id = 's.txt' WHERE src = 'Ann'",
-        "INSERT INTO review_evidence BY NAME SELECT *, 's.txt' AS doc_id, 'x' AS text_hash FROM (SELECT src_type, src,"
-        " dst_type, dst, type FROM model_edge)",
+        f"INSERT INTO review_evidence BY NAME SELECT {KEY}, 's.txt' AS doc_id, 'x' AS text_hash FROM model_edge",
         "UPDATE model_answer SET text_hash = (SELECT sha256(text) FROM narrative_chunk WHERE doc_id = 's.txt')",
         "UPDATE narrative_chunk SET sensitivity = 'RESTRICTED' WHERE doc_id = 'a.txt'",
     ],

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
 
 LONGEST_S = 20.0
 
@@ -80,7 +81,7 @@ class Endpoint:
             def do_POST(self) -> None:
                 endpoint.handle(self)
 
-            def log_message(self, format: str, *args: object) -> None:
+            def log_message(self, *args: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -91,7 +92,7 @@ class Endpoint:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> Endpoint:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -3,7 +3,7 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.model_metadata import model_metadata
+from ragspine_assets.defs.model_metadata import model_metadata, shown_types
 from ragspine_assets.defs.plots import network
 from ragspine_assets.defs.resources import (
     LLMProviderResource,
@@ -48,6 +48,9 @@ def relation_graph(
     extractor = relation_extractor.make(domain, provider, opened)
     report = update_graph(opened, domain, extractor, decisions=review.read())
     overview = graph_overview(opened)
+    edges, evidence, added, removed = map(
+        shown_types, (report.edges, report.evidence, report.edges_added, report.edges_removed)
+    )
     context.log.info("searched %d documents for names", report.documents_scanned)
     return MaterializeResult(
         data_version=DataVersion(report.content_digest),
@@ -65,9 +68,9 @@ def relation_graph(
                 ("type", "nodes", "added", "removed"),
             ),
             "edges by type": table(
-                [{"type": t, "edges": n, "evidence": report.evidence.get(t, 0), "added": report.edges_added.get(t, 0),
-                  "removed": report.edges_removed.get(t, 0)}
-                 for t, n in sorted(report.edges.items())],
+                [{"type": t, "edges": n, "evidence": evidence.get(t, 0), "added": added.get(t, 0),
+                  "removed": removed.get(t, 0)}
+                 for t, n in sorted(edges.items())],
                 ("type", "edges", "evidence", "added", "removed"),
             ),
             "graph": network(overview.nodes, overview.edges, overview.words),
