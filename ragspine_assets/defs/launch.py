@@ -120,6 +120,12 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
             "Graph",
             ["{nodes} nodes", "{dagster/row_count} edges", "{evidence} pieces of evidence"],
         )
+        _say(
+            result,
+            "serving_snapshot",
+            "Snapshot",
+            ["{dagster/row_count} chunks of {documents} documents up to {highest label}", "in {snapshot}"],
+        )
     print(f"Checks     {len(result.get_asset_check_evaluations()) - len(broken)} hold, {len(broken)} are broken")
     for evaluation in result.get_asset_check_evaluations():
         if not evaluation.passed:

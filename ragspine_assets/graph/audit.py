@@ -101,7 +101,7 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
 
 
 _BROKEN = """
-    SELECT 'edge without evidence' AS why, 
+    SELECT 'edge without evidence' AS why,
         CASE WHEN 'model_entity' IN (src_type, dst_type) THEN 'accepted in review'
             ELSE src_type || ' ' || src || ' ' || type || ' ' || dst END AS what, '' AS doc_id
     FROM graph_edge e ANTI JOIN graph_evidence v USING (src_type, src, dst_type, dst, type)

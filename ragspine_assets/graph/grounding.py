@@ -129,6 +129,7 @@ class GroundedText:
         self._vocabulary = vocabulary
         self._folded = fold_text(text)
         self._known: dict[str, tuple[int, ...]] = {}
+        self._denials: dict[int, bool] = {}
 
     def holds(self, name: str, code: str = "") -> bool:
         """Tell whether a name stands in the text, or, given a code, any name of that entity."""
@@ -143,7 +144,7 @@ class GroundedText:
         begin with one end and finish with the other.
         """
         return all(
-            any(self._denials[number] for number in range(first, last + 1))
+            any(self._denies(number) for number in range(first, last + 1))
             for first, last in self._windows(self._places(*source), self._places(*target))
         )
 
@@ -163,9 +164,10 @@ class GroundedText:
     def _sentence_codes(self) -> list[frozenset[str]]:
         return [frozenset(self._vocabulary.entities_in(sentence)) for sentence in self._sentences]
 
-    @cached_property
-    def _denials(self) -> list[bool]:
-        return [denies(sentence) for sentence in self._sentences]
+    def _denies(self, number: int) -> bool:
+        if number not in self._denials:
+            self._denials[number] = denies(self._sentences[number])
+        return self._denials[number]
 
     def _places(self, name: str, code: str) -> tuple[int, ...]:
         key = code or name

@@ -474,3 +474,20 @@ def test_the_hourly_checks_withdraw_what_a_raised_label_forbids_and_the_next_run
     assert (snapshots / "CURRENT").exists()
     assert not any(b"first document" in path.read_bytes() for path in snapshots.rglob("*") if path.is_file())
     assert job("checks").success
+
+
+def test_a_label_that_a_person_lowers_goes_through_a_whole_run(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    job = build_defs(service).resolve_job_def("refresh")
+    with Path(service.facts, "f.csv").open("a") as facts:
+        facts.write("REV,HOM,FY,2024,1.5,EUR,a.txt,a.txt#para1\n")
+    for label in ("RESTRICTED", "PUBLIC"):
+        Path(service.source, "metadata.csv").write_text(f"doc_id,sensitivity\na.txt,{label}\n")
+        result = job.execute_in_process(instance=instance, raise_on_error=False)
+        assert [check.check_name for check in result.get_asset_check_evaluations() if not check.passed] == []
+        assert result.success
+    with ChunkStore(service.store).connect() as connection:
+        labels = "SELECT version, sensitivity FROM narrative_chunk WHERE doc_id = 'a.txt' ORDER BY version"
+        assert connection.execute(labels).fetchall() == [(1, "RESTRICTED"), (2, "PUBLIC")]
+        assert connection.execute("SELECT source_doc_id FROM fact").fetchall() == [("a.txt",)]

@@ -41,7 +41,7 @@ def test_assets_hang_together_as_documented() -> None:
         "raw_documents": set(),
         "chunks": {"raw_documents"},
         "chunk_store": {"chunks"},
-        "facts": {"raw_documents"},
+        "facts": {"chunk_store"},
         "relation_graph": {"chunk_store", "facts"},
         "serving_snapshot": {"chunk_store", "relation_graph"},
     }

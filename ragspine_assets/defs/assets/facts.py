@@ -11,11 +11,12 @@ from ragspine_assets.defs.tables import column_schema, table
 from ragspine_assets.graph import fact_table, read_facts, write_facts
 from ragspine_assets.store.purge import leave_out_purged
 
-from .raw_documents import raw_documents
+from .chunk_store import chunk_store
 
 
 @asset(
-    deps=[raw_documents],
+    # After the versions: a document's facts count by the label of its active chunks, which a lowered label reaches there.
+    deps=[chunk_store],
     group_name="knowledge",
     kinds={"pandas", "duckdb"},
     owners=["team:data-engineering"],
