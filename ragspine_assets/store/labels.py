@@ -73,6 +73,8 @@ def raise_labels(
                 f"UPDATE {table} AS t SET sensitivity = l.label FROM _labels l "
                 f"WHERE t.doc_id = l.doc_id AND {rank_of('t.sensitivity')} < l.rank"
             )
+        # What is staged is no longer what its fingerprint says: should the label go back before the next cut, it is due.
+        connection.execute("UPDATE staged_document AS s SET fingerprint = '' FROM _labels l WHERE s.doc_id = l.doc_id")
         documents = connection.execute(
             "SELECT d.doc_id, d.sensitivity, l.label, l.reason FROM document d JOIN _labels l USING (doc_id) "
             f"WHERE {rank_of('d.sensitivity')} < l.rank ORDER BY d.doc_id"

@@ -120,9 +120,8 @@ def test_a_broken_promise_fails_the_checks_job_and_stops_what_is_downstream(
         connection.execute("UPDATE narrative_chunk SET text = 'forged' WHERE doc_id = 'open.txt'")
     result = run("checks", service, instance)
     assert not result.success
-    (broken,) = [e for e in result.get_asset_check_evaluations() if not e.passed]
-    assert broken.check_name == "one_active_version_equal_to_staged"
-    assert "open.txt" in (broken.description or "")
+    broken = {e.check_name: e.description or "" for e in result.get_asset_check_evaluations() if not e.passed}
+    assert "open.txt" in broken["one_active_version_equal_to_staged"]
     assert run("refresh", service, instance).success
     assert run("checks", service, instance).success
 
