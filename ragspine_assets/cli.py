@@ -7,6 +7,7 @@ are loaded when a command needs them, so that help and status are there at once.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -218,6 +219,55 @@ def import_store(
     if report.unknown_labels:
         said += f" {report.unknown_labels} chunks had labels outside the lattice and are RESTRICTED."
     _console().print(_line(f"{said} Publish with `make run`."))
+
+
+@app.command()
+def purge(
+    doc_id: Annotated[str, typer.Argument(help="The document, by its id: its path below the source.")],
+    snapshots: Snapshots = "",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Forget a document: no row and no byte of it stays in the store, its derivatives or any snapshot."""
+    from ragspine_assets.graph import withdraw_documents
+    from ragspine_assets.serving.publish import withdraw_documents_from_snapshots
+    from ragspine_assets.store import ChunkStore
+    from ragspine_assets.store.purge import purge_document
+
+    config = _config(snapshots, store)
+    if not Path(config.store).is_file():
+        raise typer.BadParameter(f"there is no store {config.store} to purge from; name it with --store.")
+    folder = config.snapshots_folder()
+    report = purge_document(
+        ChunkStore(config.store, wait_s=config.wait_s),
+        doc_id,
+        withdraw=withdraw_documents,
+        snapshots=lambda doc_ids: withdraw_documents_from_snapshots(folder, doc_ids),
+        history=os.environ.get("DAGSTER_HOME") or ".dagster",
+        wait_s=config.wait_s,
+    )
+    if as_json:
+        _print_json({**asdict(report), "found": report.found, "named_in": [str(path) for path in report.named_in]})
+        return
+    console = _console()
+    if report.found:
+        console.print(
+            _line(f"{report.doc_id} is forgotten: {sum(report.rows.values())} rows are gone from {config.store}.")
+        )
+    else:
+        console.print(_line(f"Nothing was held of {report.doc_id}; the store was rewritten all the same."))
+    if report.snapshots:
+        console.print(_line(f"Snapshots deleted: {', '.join(report.snapshots)}. Publish again with `make run`."))
+    if report.file_is_there:
+        console.print(_line("Its file is still in the source: delete it, or the next run brings the document back."))
+    if report.left:
+        console.print(
+            _line(f"Its id still stands in {', '.join(report.left)}: tables that this release does not know.")
+        )
+    if report.named_in:
+        console.print(_line("The event history names it in these files, which are left as they are:"))
+        for path in report.named_in:
+            console.print(_line(f"  {path}"))
 
 
 @app.command()

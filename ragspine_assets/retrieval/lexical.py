@@ -35,7 +35,8 @@ Mask = NDArray[np.bool_]
 _MANIFEST = "lexical.json"
 _FORMAT = 3
 _DIGITS = re.compile("([0-9]+)")
-_BATCH = 4096
+# A text of Han characters has as many tokens as a chunk has letters, twice: they are not kept for long.
+_BATCH = 512
 _TERMS = 4096
 _ARRAYS = ("data", "indices", "indptr")
 
@@ -150,6 +151,11 @@ class TermCounts:
 
         Terms that none of them has any more are gone from the result.
         """
+        if sum(map(len, parts)) == len(position):
+            # All documents of one part, in their order, are that part: nothing has to be moved.
+            whole = [one for one in parts if len(one) == len(position)]
+            if whole and np.array_equal(position, np.arange(len(position))):
+                return whole[0]
         first = np.cumsum([0, *(len(one) for one in parts)])
         lines = first[part] + position
         sizes = np.concatenate([np.diff(one.starts) for one in parts])
@@ -316,6 +322,10 @@ class LexicalIndex:
             end = int(np.searchsorted(self._prefixes[begin:], prefix, "right")) + begin
         place = bisect_left(self._terms, token, begin, end)
         return place if place < end and self._terms[place] == token else None
+
+    def lengths(self) -> NDArray[np.integer]:
+        """Return how many tokens each document has."""
+        return self._lengths
 
     def documents_with(self, token: str) -> Numbers:
         """Return the positions of the documents that hold a token, ascending."""
