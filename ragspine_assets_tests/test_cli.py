@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -232,3 +233,21 @@ def test_completion_can_be_shown(ragspine) -> None:
         [sys.executable, "-m", "ragspine_assets.cli", "--show-completion", "bash"], capture_output=True, text=True
     )
     assert "complete" in done.stdout + done.stderr
+
+
+def test_purge_forgets_a_document_everywhere_and_lists_what_names_it(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "run.db").write_bytes(b"notes/crane.md")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    said = run(tmp_path, capsys, monkeypatch, "purge", "notes/crane.md")
+    assert "is forgotten" in said
+    assert "Snapshots deleted" in said
+    assert "run.db" in said
+    for path in (path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "home"):
+        assert b"greased on Monday" not in path.read_bytes(), path
+        assert b"notes/crane.md" not in path.read_bytes(), path
+    again = json.loads(run(tmp_path, capsys, monkeypatch, "purge", "notes/crane.md", "--json"))
+    assert again["found"] is False

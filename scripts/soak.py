@@ -304,7 +304,7 @@ class Soak:
                 code, output = run(folder, **more)
                 if code not in (0, 1) or "Traceback" in output:
                     raise Broken(f"a full disk ({size} kB) ends badly:\n{output[-2000:]}")
-                if code == 1 and not re.search(r"FAILED|BROKEN", output):
+                if code == 1 and not re.search(r"FAILED|BROKEN|cannot be read or written", output):
                     raise Broken(f"a full disk ({size} kB) is not told:\n{output[-2000:]}")
                 if SECRET in output:
                     raise Broken("the output quotes a document")

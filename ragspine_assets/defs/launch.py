@@ -12,7 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult
+from alembic.util.exc import CommandError
+from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult, JobDefinition
+from sqlalchemy.exc import SQLAlchemyError
 
 from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
 
@@ -45,17 +47,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
     _keep_private(config)
+    try:
+        return _run(config, job_def, given)
+    except (SQLAlchemyError, CommandError) as error:
+        # Of such an error only the cause is told: its message has the statement and what it would have written.
+        cause = getattr(error, "orig", None) or type(error).__name__
+        print(
+            f"The history of runs in .dagster cannot be read or written: {cause}. If the disk is full, make room and run "
+            "again; the store is not at fault. See docs/when-something-is-stuck.md.",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespace) -> int:
     with open_instance() as instance:
         for run_id in close_dead_runs(instance):
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         result = job_def.execute_in_process(
             instance=instance,
-            run_config={**_LOGGERS, **(selection_config(config, {}) if job == "refresh" else {})},
+            run_config={**_LOGGERS, **(selection_config(config, {}) if given.job == "refresh" else {})},
             tags={PID_TAG: str(os.getpid()), **selection_tags(config)},
             raise_on_error=False,
         )
-        _report(result, config, job, instance)
-        _write_reports(result, job, given.junit, given.summary)
+        _report(result, config, given.job, instance)
+        _write_reports(result, given.job, given.junit, given.summary)
         return 0 if result.success else 1
 
 

@@ -13,7 +13,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, count, islice
@@ -38,6 +38,7 @@ _DIGITS = re.compile("([0-9]+)")
 # A text of Han characters has as many tokens as a chunk has letters, twice: they are not kept for long.
 _BATCH = 512
 _TERMS = 4096
+_DOCUMENTS = 4096
 _ARRAYS = ("data", "indices", "indptr")
 
 Numbers = NDArray[np.int32]
@@ -169,9 +170,14 @@ class TermCounts:
             renumbered.append(new[one.numbers])
         starts = np.zeros(len(lines) + 1, np.int64)
         np.cumsum(sizes[lines], out=starts[1:])
-        entries = np.repeat(begins[lines] - starts[:-1], sizes[lines]) + np.arange(starts[-1])
-        numbers = np.concatenate(renumbered)[entries]
-        counts = np.concatenate([one.counts for one in parts])[entries]
+        all_numbers, all_counts = np.concatenate(renumbered), np.concatenate([one.counts for one in parts])
+        del renumbered
+        numbers, counts = np.empty(starts[-1], np.int32), np.empty(starts[-1], all_counts.dtype)
+        for low, high, begin, end in _blocks(starts):
+            shift = begins[lines[low:high]] - starts[low:high]
+            entries = np.repeat(shift, sizes[lines[low:high]]) + np.arange(begin, end)
+            numbers[begin:end], counts[begin:end] = all_numbers[entries], all_counts[entries]
+        del all_numbers, all_counts
         return _in_order(list(vocabulary), starts, numbers, counts)
 
 
@@ -183,9 +189,18 @@ def _in_order(terms: list[str], starts: Offsets, numbers: Numbers, counts: Count
     place = np.zeros(len(terms), np.int32)
     place[used[order]] = np.arange(len(order), dtype=np.int32)
     numbers = place[numbers]
-    documents = np.repeat(np.arange(len(starts) - 1, dtype=np.int64), np.diff(starts))
-    entries = np.argsort(documents << 32 | numbers, kind="stable")
-    return TermCounts([present[one] for one in order], starts, numbers[entries], _small(counts[entries]))
+    for low, high, begin, end in _blocks(starts):
+        documents = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(starts[low : high + 1]))
+        entries = np.argsort(documents << 32 | numbers[begin:end], kind="stable")
+        numbers[begin:end], counts[begin:end] = numbers[begin:end][entries], counts[begin:end][entries]
+    return TermCounts([present[one] for one in order], starts, numbers, _small(counts))
+
+
+def _blocks(starts: Offsets) -> Iterator[tuple[int, int, int, int]]:
+    """Yield runs of documents, and where their entries begin and end: arrays over all entries at once take gigabytes."""
+    for low in range(0, len(starts) - 1, _DOCUMENTS):
+        high = min(low + _DOCUMENTS, len(starts) - 1)
+        yield low, high, starts.item(low), starts.item(high)
 
 
 def _small(counts: NDArray[np.integer]) -> Counts:
