@@ -7,6 +7,7 @@ and version numbers may differ, nothing else. Prints one line per trial and exit
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import re
@@ -158,6 +159,8 @@ class Soak:
     def __init__(self, folder: Path, documents: int, seed: int) -> None:
         self.folder = folder
         self.rng = random.Random(seed)
+        # kB: from too small for the first table to enough for everything but the last stage.
+        self.sizes = itertools.cycle((1500, 3000, 4500, 6000, 400, 2200, 7500, 5200))
         self.pattern = folder / "pattern"
         write_source(self.pattern, documents, seed)
         started = time.monotonic()
@@ -287,7 +290,7 @@ class Soak:
         """Run on a disk that is too small, at whatever stage that shows; then with room."""
         if os.geteuid() != 0:
             return "full disk: skipped, needs root to mount a tmpfs"
-        size = self.rng.choice([300, 700, 1200, 2000, 3000, 4000, 6000, 9000])
+        size = next(self.sizes)
         with self.trial() as outside:
             folder = outside / "disk"
             folder.mkdir()

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import TypeVar
 
+import duckdb
 from dagster import Failure
 
 from ragspine_assets.chunking import ChunkerError
@@ -49,6 +50,11 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
                 message = failure.description or ""
             except OURS as error:
                 message = str(error)
+            except (duckdb.IOException, duckdb.FatalException, duckdb.InternalException) as error:
+                message = (
+                    f"The store cannot be read or written ({type(error).__name__} in {stage}): the disk is full, or the file "
+                    "is damaged. Make room or restore a copy of the store, then run again."
+                )
             except Exception as error:
                 message = (
                     f"{type(error).__name__} in {stage}, at {_place(error)}. The message is withheld, since it may quote "

@@ -13,10 +13,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from alembic.util.exc import CommandError
-from dagster import AssetKey, DagsterInstance, ExecuteInProcessResult, JobDefinition
+from dagster import (
+    AssetCheckEvaluation,
+    AssetKey,
+    DagsterInstance,
+    ExecuteInProcessResult,
+    JobDefinition,
+    TableMetadataValue,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
-from ragspine_assets.config import DEFAULT_STORE, ServiceConfig
+from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
 from .failures import explain_failure
@@ -46,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
+    if job == "checks" and not Path(config.store).is_file():
+        print(f"There is no store at {config.store}, so nothing can be proved. `make run` makes one.", file=sys.stderr)
+        return 1
     _keep_private(config)
     try:
         return _run(config, job_def, given)
@@ -118,6 +128,7 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
     broken = [e for e in result.get_asset_check_evaluations() if not e.passed]
     if job == "refresh":
         _say(result, "raw_documents", "Documents", [f"{n} {{documents {n}}}" for n in _OUTCOMES])
+        _say(result, "raw_documents", "Labels", ["{labels raised} raised", "{labels lowered} lowered"])
         _say(
             result,
             "chunks",
@@ -150,18 +161,44 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
             )
         elif evaluation.severity.value == "WARN":
             print(f"  look at {evaluation.check_name}: {evaluation.description}")
+            for line in _warnings(evaluation):
+                print(f"    - {line}")
     if not result.success:
         for reason in explain_failure(instance, result.dagster_run).reasons:
             if not reason.startswith("the promise "):
                 print(f"  FAILED {reason}")
     if result.success and job == "refresh":
-        print(
-            f"\nEverything is in {config.store}. Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files."
-        )
+        if _wrote_nothing(result):
+            print("\nNothing had changed: no version, node or edge was written.")
+        print(f"\nEverything is in {config.store}. {_next_step(config)}")
     elif result.success:
         print("\nEvery promise holds.")
     else:
         print("\nThe run failed. `make ui` shows it step by step; docs/when-something-is-stuck.md says what to do.")
+
+
+def _warnings(evaluation: AssetCheckEvaluation) -> list[str]:
+    shown = evaluation.metadata.get("to look at")
+    records = shown.records if isinstance(shown, TableMetadataValue) else []
+    return [str(value) for record in records for value in record.data.values()]
+
+
+def _wrote_nothing(result: ExecuteInProcessResult) -> bool:
+    told = {"chunks written", "written", "labels raised", "labels lowered"}
+    written: dict[str, object] = {}
+    for event in result.get_asset_materialization_events():
+        if event.materialization is not None:
+            written |= {key: value.value for key, value in event.materialization.metadata.items() if key in told}
+    return bool(written) and not any(written.values())
+
+
+def _next_step(config: ServiceConfig) -> str:
+    if config.source == DEFAULT_SOURCE:
+        return "Next: `make ui` to look at it; `make run SOURCE=/your/folder` for your own files."
+    given = f"SOURCE={config.source} STORE={config.store}"
+    given += f" PROFILE={config.profile}" if config.profile else ""
+    given += f" FACTS={config.facts}" if config.facts else ""
+    return f"Next: `make ui {given}` to look at it."
 
 
 def _say(result: ExecuteInProcessResult, asset: str, title: str, parts: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ Belongs here: drawing. Does not belong here: reading the store. A plot shows cou
 
 import base64
 import io
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,7 +36,10 @@ def _axes(width: float, height: float) -> "tuple[Figure, Axes]":
 
 def _picture(figure: "Figure", words: str) -> MarkdownMetadataValue:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    with warnings.catch_warnings():
+        # A name of 255 letters leaves no room for the drawing; it is drawn all the same.
+        warnings.simplefilter("ignore")
+        figure.savefig(buffer, format="png", metadata={"Software": None})
     encoded = base64.b64encode(buffer.getvalue()).decode()
     return MetadataValue.md(f"![{words}](data:image/png;base64,{encoded})")
 

@@ -7,7 +7,7 @@ belong here: any work. A wrong value fails when the definitions load or the run 
 from pathlib import Path
 
 from dagster import ConfigurableResource, InitResourceContext
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
@@ -84,6 +84,11 @@ class ChunkerResource(_Strict):
     spec: str = Field("none", description="Name of a chunker, as `make_chunker` reads it; `none` is the built-in one.")
     max_chars: int = Field(480, description="Longest chunk, in code points.")
     overlap_chars: int = Field(80, description="How much of a chunk may be carried into the next, in code points.")
+
+    @model_validator(mode="after")
+    def _legal(self) -> "ChunkerResource":
+        require_sizes(self.max_chars, self.overlap_chars)
+        return self
 
     @field_validator("spec")
     @classmethod

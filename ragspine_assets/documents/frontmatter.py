@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 import yaml
 
-from ragspine_assets.documents.normalise import BLANK
+from ragspine_assets.documents.normalise import BLANK, ZERO_WIDTH
 from ragspine_assets.policy.folding import fold_text
 
 METADATA_KEYS: tuple[str, ...] = (
@@ -35,6 +35,7 @@ MAX_BLOCK_CHARS = 64 << 10
 
 _MAX_DEPTH = 16
 _OPENING = re.compile(r"---[ \t]*(?:\n|\Z)")
+_KEY = re.compile(r"[\w\"'][^\n:]{0,60}:(?:[ \t\n]|\Z)")
 _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 # libyaml reads some thirty times as fast; without it the pure parser gives the same events.
@@ -74,22 +75,22 @@ def split_front_matter(text: str) -> FrontMatter:
     ``sensitivity``, and is text otherwise. A block without an end is text too, unless it names ``sensitivity``: then
     it is a problem, since a label that somebody wrote must not be lost.
     """
-    start = len(text) - len(text.lstrip(BLANK))
-    start = text.rfind("\n", 0, start) + 1
-    opening = _OPENING.match(text, start)
+    mark = len(text) - len(text.lstrip(BLANK))
+    start = text.rfind("\n", 0, mark) + 1
+    # Characters without width in front of the mark do not show, so they hide nothing either.
+    opening = _OPENING.match(text, start if text[start:mark].strip(ZERO_WIDTH) else mark)
     if not opening:
         return FrontMatter(body=text)
     inside = opening.end()
-    limit = min(len(text), inside + MAX_BLOCK_CHARS)
-    closing = _CLOSING.search(text, inside, limit)
-    # A search that ends at the limit takes it for the end of a line.
-    if closing and closing.end() == limit < len(text) and text[limit] != "\n":
-        closing = None
-    names_label = _names_sensitivity(text[inside : closing.start() if closing else limit])
+    closing = _CLOSING.search(text, inside)
+    names_label = _names_sensitivity(text[inside : closing.start() if closing else len(text)])
     if closing is None:
-        problem = "the front matter has no end or is too long" if names_label else ""
-        return FrontMatter(body=text, problem=problem)
+        return FrontMatter(body=text, problem="the front matter has no end" if names_label else "")
     block = text[inside : closing.start()]
+    if len(block) > MAX_BLOCK_CHARS:
+        # Two rules far apart in a long text are no front matter; what begins like a key, or names a label, is.
+        is_meant = names_label or _KEY.match(block)
+        return FrontMatter(body=text, problem="the front matter is too long" if is_meant else "")
     end = min(len(text), closing.end() + 1)
     lines = text.count("\n", 0, end)
     ambiguous = start > 0 or (block != "" and not block.split("\n", 1)[0].strip(BLANK))

@@ -20,9 +20,7 @@ _FEWEST_LETTERS = 3
 _MISSING_SHARE = 0.5
 
 
-def restore_lost_lines(
-    text: str, pages: Sequence[str], page_starts: Sequence[int]
-) -> tuple[str, tuple[int, ...], int]:
+def restore_lost_lines(text: str, pages: Sequence[str], page_starts: Sequence[int]) -> tuple[str, tuple[int, ...], int]:
     """Put back lines of the pages that a Markdown text does not hold.
 
     A line counts as held when its letters stand in the Markdown of its page or a neighbouring one, in this order or, for
@@ -101,5 +99,3 @@ _MEANING = re.compile(r"[\\`*#<>\[\]!~|]|^[-+=]|^\d+(?=[.)])", re.MULTILINE)
 def _plain(line: str) -> str:
     """Return a line in which no character means anything to Markdown."""
     return _MEANING.sub(lambda mark: f"{mark[0]}\\" if mark[0].isdigit() else f"\\{mark[0]}", line)
-
-

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from itertools import accumulate, compress
 from operator import add
 
-_ZERO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
+ZERO_WIDTH = "\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u200f\u2060\u2061\u2062\u2063\u2064\ufeff"
 _WHITE_SPACE = (
     "\t\n\x0b\x0c\r \x1c\x1d\x1e\x1f\x85\xa0\u1680"
     + "".join(map(chr, range(0x2000, 0x200B)))
     + ("\u2028\u2029\u202f\u205f\u3000")
 )
 
-BLANK = _WHITE_SPACE + _ZERO_WIDTH
+BLANK = _WHITE_SPACE + ZERO_WIDTH
 """Characters that count as blank: Unicode white space and zero-width characters."""
 
 _REMOVED = "".join(map(chr, (*range(9), *range(0x0E, 0x20), 0xFEFF)))
@@ -50,7 +50,7 @@ def _is_encodable(text: str) -> bool:
 
 def _stripped_lines(text: str) -> list[str]:
     # Without zero-width characters, what `str.strip` takes off is what counts as blank here.
-    if any(map(text.__contains__, _ZERO_WIDTH)):
+    if any(map(text.__contains__, ZERO_WIDTH)):
         return [line.strip(BLANK) for line in text.split("\n")]
     return list(map(str.strip, text.split("\n")))
 

@@ -6,9 +6,7 @@ references.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import re
 import unicodedata
@@ -22,7 +20,7 @@ import pyarrow as pa
 import yaml
 
 from ragspine_assets.documents.decoding import UndecodableText, decode_text
-from ragspine_assets.documents.metadata import MetadataTable
+from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
 from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
@@ -239,7 +237,12 @@ def _labels_of_source(
     )
     for batch in reader.to_arrow_reader(256):
         for row in batch.to_pylist():
-            yield row["doc_id"], row["sensitivity"], _label_now(row, root, exact, globs, policy)
+            try:
+                wanted = _label_now(row, root, exact, globs, policy)
+            except Exception:
+                # One document that cannot be read must not hide the others; what cannot be proved counts as RESTRICTED.
+                wanted = Sensitivity.RESTRICTED
+            yield row["doc_id"], row["sensitivity"], wanted
 
 
 def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:
@@ -248,20 +251,12 @@ def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:
 
 def _label_rows(path: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Read only labels from ``metadata.csv``: those of exact paths and those of globs, in order."""
-    exact: dict[str, str] = {}
-    globs: list[tuple[str, str]] = []
     if not path.is_file():
-        return exact, globs
-    text = path.read_bytes().decode("utf-8-sig", "replace")
-    for row in csv.DictReader(io.StringIO(text, newline="")):
-        named = {(key or "").strip().casefold(): value for key, value in row.items() if isinstance(value, str)}
-        if "sensitivity" not in named:
-            return exact, globs
-        doc_id = unicodedata.normalize("NFC", named.get("doc_id", "").strip())
-        exact[doc_id] = named["sensitivity"]
-        if re.search(r"[*?[]", doc_id):
-            globs.append((doc_id, named["sensitivity"]))
-    return exact, globs
+        return {}, []
+    table = load_metadata_table(path)
+    exact = {doc_id: cells["sensitivity"] for doc_id, cells in table.exact.items() if "sensitivity" in cells}
+    globs = [(glob, cells["sensitivity"]) for glob, cells in table.globs if "sensitivity" in cells]
+    return exact | {glob: label for glob, label in globs if glob not in exact}, globs
 
 
 def _label_now(
@@ -318,15 +313,19 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _front_matter_label(block: str) -> list[Sensitivity]:
+    """Read a label as plain text: no date, number or tag in the block can be wrong, since nothing is made of them."""
     if not block:
         return []
     try:
-        values = yaml.safe_load(block)
-    except yaml.YAMLError:
+        values = yaml.load(block, Loader=yaml.BaseLoader)  # noqa: S506 - makes strings, lists and mappings only
+    except (yaml.YAMLError, ValueError, RecursionError):
         return [Sensitivity.RESTRICTED]
+    if values in (None, ""):
+        return []
     if not isinstance(values, dict):
         return [Sensitivity.RESTRICTED]
-    return [read_label(value) for key, value in values.items() if str(key).strip().casefold() == "sensitivity"]
+    said = [value for key, value in values.items() if re.sub(r"[\W_]", "", fold_text(str(key))) == "sensitivity"]
+    return [read_label(", ".join(map(str, value)) if isinstance(value, list) else value) for value in said]
 
 
 # -- chunks ----------------------------------------------------------------------------------------------------------

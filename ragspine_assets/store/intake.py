@@ -209,9 +209,10 @@ def _claim_source(connection: duckdb.DuckDBPyConnection, store: ChunkStore, root
     if row is None:
         set_setting(connection, "source_root", claim)
     elif row[0] != claim:
+        owner = os.path.normpath(os.path.join(home, row[0]))
         raise StoreError(
-            f"The store {store.path} belongs to the source {row[0]}, not to {root}. A store holds one source: run with "
-            f"STORE={suggested_store(root)} for this one, or with SOURCE={row[0]} for that store."
+            f"The store {store.path} belongs to the source {owner}, not to {root}. A store holds one source: run with "
+            f"STORE={suggested_store(root)} for this one, or with SOURCE={owner} for that store."
         )
 
 

@@ -14,7 +14,7 @@ import dagster as dg
 import pytest
 
 from ragspine_assets.config import ServiceConfig
-from ragspine_assets.defs import build_defs, failures, sensors
+from ragspine_assets.defs import build_defs, failures, launch, sensors
 from ragspine_assets.defs.failures import FailedRun, explain_failure
 from ragspine_assets.defs.runs import PID_TAG, close_dead_runs, runs_at_work, take_turn
 from ragspine_assets.store import ChunkStore, StoreBusyError
@@ -491,3 +491,43 @@ def test_a_label_that_a_person_lowers_goes_through_a_whole_run(
         labels = "SELECT version, sensitivity FROM narrative_chunk WHERE doc_id = 'a.txt' ORDER BY version"
         assert connection.execute(labels).fetchall() == [(1, "RESTRICTED"), (2, "PUBLIC")]
         assert connection.execute("SELECT source_doc_id FROM fact").fetchall() == [("a.txt",)]
+
+
+# -- the history ---------------------------------------------------------------------------------------------------------
+
+
+def test_processes_that_open_a_new_history_at_once_leave_one_that_opens(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    (tmp_path / "dagster.yaml").write_bytes((root / "dagster.yaml").read_bytes())
+    code = "from ragspine_assets.defs.launch import open_instance\nwith open_instance() as i: print(len(i.get_runs()))"
+    clean = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    command = [sys.executable, "-c", code]
+    openers = [
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env={**clean, "PYTHONPATH": str(root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]
+    assert [opener.communicate(timeout=120)[0] for opener in openers] == [b"0\n"] * 3
+    again = subprocess.run(command, cwd=tmp_path, env={**clean, "PYTHONPATH": str(root)}, capture_output=True)
+    assert again.stdout == b"0\n"
+
+
+def test_a_history_that_cannot_be_written_is_told_without_a_traceback(
+    tmp_path: Path, service: ServiceConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from sqlalchemy.exc import OperationalError
+
+    def full() -> dg.DagsterInstance:
+        raise OperationalError(f"INSERT {CANARY}", {}, Exception("database or disk is full"))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launch, "open_instance", full)
+    assert launch.main(["checks"]) == 1
+    said = capsys.readouterr().err
+    assert "cannot be read or written: database or disk is full. If the disk is full, make room" in said
+    assert CANARY not in said

@@ -268,3 +268,34 @@ def test_run_config_with_an_unknown_chunker_fails_and_says_what_there_is(
             instance=instance, run_config={"resources": {"chunker": {"config": {"spec": "no-such"}}}}
         )
     assert "parent_child" in str(caught.value.__cause__)
+
+
+def test_a_raised_label_withdraws_what_is_served_although_the_run_fails(
+    service: ServiceConfig, instance: dg.DagsterInstance
+) -> None:
+    source = Path(service.source)
+    for n in range(30):
+        (source / f"{n}.txt").write_text(f"Text number {n}.")
+    assert run("refresh", service, instance).success
+    current = Path(service.snapshots_folder(), "CURRENT")
+    assert current.exists()
+    for n in range(30):
+        (source / f"{n}.txt").unlink()
+    (source / "metadata.csv").write_text("doc_id,sensitivity\nsecret.txt,RESTRICTED\nopen.txt,RESTRICTED\n")
+    assert not run("refresh", service, instance).success
+    assert not current.exists()
+
+
+def test_sizes_that_are_not_legal_fail_when_the_definitions_load(service: ServiceConfig) -> None:
+    with pytest.raises(ValueError, match="overlap"):
+        build_defs(dataclasses.replace(service, max_chars=80))
+
+
+def test_a_damaged_store_is_said_to_be_damaged(service: ServiceConfig, instance: dg.DagsterInstance) -> None:
+    assert run("refresh", service, instance).success
+    with Path(service.store).open("r+b") as store:
+        store.truncate(300_000)
+    result = run("checks", service, instance)
+    assert not result.success
+    entries = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+    assert "damaged" in entries or "cannot be opened" in entries

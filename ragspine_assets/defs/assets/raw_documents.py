@@ -4,10 +4,11 @@ from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
-from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
+from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 from ragspine_assets.defs.runs import close_dead_runs
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.graph import withdraw_documents
+from ragspine_assets.serving.audit import audit_published_labels
 from ragspine_assets.store import sync_documents
 from ragspine_assets.store.overview import document_overview
 
@@ -27,26 +28,36 @@ _CHANGES = ("document", "what", "why")
 )
 @step_boundary("raw_documents")
 def raw_documents(
-    context: AssetExecutionContext, source: SourceResource, store: StoreResource, profile: ProfileResource
+    context: AssetExecutionContext,
+    source: SourceResource,
+    store: StoreResource,
+    profile: ProfileResource,
+    snapshots: SnapshotsResource,
 ) -> MaterializeResult:
     """Bring the documents of the store up to date with the source folder (SPEC 1)."""
     close_dead_runs(context.instance, own=context.run_id)
     chunk_store = store.open()
     with chunk_store:
-        report = sync_documents(
-            chunk_store,
-            source.path,
-            metadata=source.metadata_table(),
-            policy=profile.load().sensitivity,
-            limits=source.limits(),
-            workers=source.workers or None,
-            run_id=context.run_id,
-            allow_mass_removal=source.allow_mass_removal,
-            withdraw=withdraw_documents,
-            progress=context.log.info,
-        )
+        try:
+            report = sync_documents(
+                chunk_store,
+                source.path,
+                metadata=source.metadata_table(),
+                policy=profile.load().sensitivity,
+                limits=source.limits(),
+                workers=source.workers or None,
+                run_id=context.run_id,
+                allow_mass_removal=source.allow_mass_removal,
+                withdraw=withdraw_documents,
+                progress=context.log.info,
+            )
+        finally:
+            # Labels are raised before anything can fail; nobody may go on reading what they forbid until a run succeeds.
+            audit_published_labels(chunk_store, snapshots.path)
         overview = document_overview(chunk_store)
-    changes = [{"document": c.reference, "what": c.what, "why": c.why} for c in report.changes]
+    # What failed comes first: the table is cut, and nothing else in it needs somebody to act.
+    first = sorted(report.changes, key=lambda change: (change.what != "failed", change.what != "no_text"))
+    changes = [{"document": c.reference, "what": c.what, "why": c.why} for c in first]
     return MaterializeResult(
         data_version=DataVersion(overview.digest),
         metadata={
