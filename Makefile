@@ -35,6 +35,7 @@ check: $(READY) ## prove the promises on what is stored; exit 1 when one is brok
 	@$(BIN)/python -m ragspine_assets.defs.launch checks
 
 ui: $(READY) ## open Dagster on this machine only (it has no login)
+	@test -e .dagster/storage/schedules/schedules.db || $(BIN)/python -c 'from ragspine_assets.defs.launch import open_instance as o; o()'
 	@echo "Dagster: http://127.0.0.1:$(or $(PORT),3000) (Ctrl-C ends it)"
 	@$(BIN)/dagster dev --host 127.0.0.1 --port $(or $(PORT),3000)
 

@@ -527,7 +527,7 @@ def test_a_history_that_cannot_be_written_is_told_without_a_traceback(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(launch, "open_instance", full)
-    assert launch.main(["checks"]) == 1
+    assert launch.main(["refresh"]) == 1
     said = capsys.readouterr().err
     assert "cannot be read or written: database or disk is full. If the disk is full, make room" in said
     assert CANARY not in said

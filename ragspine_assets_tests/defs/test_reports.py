@@ -89,10 +89,11 @@ def test_the_summary_puts_what_is_bad_first_and_names_of_files_cannot_break_its_
 
 def test_a_report_that_cannot_be_written_does_not_hide_the_outcome(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.txt").write_text("One document.\n")
     (tmp_path / "file").write_text("")
-    ended = launch(tmp_path, "checks", "--junit", "file/j.xml")
+    ended = launch(tmp_path, "refresh", "--junit", "file/j.xml")
     assert "A report cannot be written" in ended.stderr
-    assert ended.returncode in (0, 1)
+    assert ended.returncode == 0
 
 
 @pytest.mark.parametrize("name", ["j.xml", "s.md"])

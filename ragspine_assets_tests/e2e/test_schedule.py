@@ -9,9 +9,7 @@ from ragspine_assets.store import ChunkStore
 
 from .server import serve
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("E2E") != "1", reason="a schedule takes a minute to fire: make e2e"
-)
+pytestmark = pytest.mark.skipif(os.environ.get("E2E") != "1", reason="a schedule takes a minute to fire: make e2e")
 
 
 def test_a_schedule_with_a_one_minute_cron_fires_and_its_run_carries_the_selection(tmp_path: Path) -> None:
