@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from ragspine_assets.graph import GraphEdge
+    from ragspine_assets.graph import DuckDBGraphStore, GraphEdge
     from ragspine_assets.serving import Snapshot
     from ragspine_assets.store import StoredChunk
 
@@ -142,12 +142,14 @@ def graph(
     edge_type: Annotated[
         list[str] | None, typer.Option("--type", help="Only edges of this type; may be repeated.")
     ] = None,
-    unverified: Annotated[bool, typer.Option(help="Also edges that a model asserted; each is marked.")] = False,
+    unverified: Annotated[
+        bool, typer.Option(help="Also edges that a model asserted, from the store; each is marked.")
+    ] = False,
     snapshots: Snapshots = "",
     as_json: Json = False,
 ) -> None:
     """Show what the graph says about a node, with the evidence."""
-    view = _snapshot(snapshots).graph()
+    view = _graph(snapshots, unverified=unverified)
     part = view.subgraph([node], depth=depth, edge_types=edge_type or None, include_model_derived=unverified)
     edges = []
     for edge in part.edges:
@@ -177,7 +179,9 @@ def export(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Where to; standard output if not given.")
     ] = "",
-    unverified: Annotated[bool, typer.Option(help="Also edges that a model asserted; each is marked.")] = False,
+    unverified: Annotated[
+        bool, typer.Option(help="Also edges that a model asserted, from the store; each is marked.")
+    ] = False,
     snapshots: Snapshots = "",
     as_json: Json = False,
 ) -> None:
@@ -187,7 +191,7 @@ def export(
     writers = {"graphml": export_graphml, "jsonld": export_jsonld}
     if form not in writers:
         raise typer.BadParameter(f"{form!r} is no format; there are: {', '.join(writers)}.")
-    data = writers[form](_snapshot(snapshots).graph(), include_model_derived=unverified)
+    data = writers[form](_graph(snapshots, unverified=unverified), include_model_derived=unverified)
     if not output:
         sys.stdout.buffer.write(data)
         return
@@ -373,6 +377,19 @@ def _snapshot(snapshots: str) -> Snapshot:
     from ragspine_assets.serving import Snapshot
 
     return Snapshot.open(_config(snapshots, "").snapshots_folder())
+
+
+def _graph(snapshots: str, *, unverified: bool) -> DuckDBGraphStore:
+    """Return the published graph; what a model asserted is not published, so with it the graph is the store's."""
+    if not unverified:
+        return _snapshot(snapshots).graph()
+    from ragspine_assets.graph import DuckDBGraphStore
+    from ragspine_assets.store import ChunkStore, StoreError
+
+    path = _config(snapshots, "").store
+    if not Path(path).is_file():
+        raise StoreError(f"What a model asserted is in the store, and there is none at {path}. `make run` makes one.")
+    return DuckDBGraphStore(ChunkStore(path))
 
 
 def _print_json(value: object) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
@@ -17,6 +18,11 @@ from ragspine_assets.store.intake import DocumentsReport
 from ragspine_assets.store.staging import StagingReport
 
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
+
+# Time is measured elsewhere. In CI the same examples are tried each time; on a developer's machine new ones are.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
 for name in [name for name in os.environ if name.startswith("RAGSPINE_")]:
     del os.environ[name]
 

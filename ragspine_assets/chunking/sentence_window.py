@@ -102,7 +102,9 @@ def _sentences(document: CanonicalText, max_chars: int) -> tuple[list[int], list
             continue
         elif '"' in match[1]:
             quote = match.start(1) + match[1].index('"')
-            if quotes.opens(quote):
+            # A quote that is the last of its paragraph opens nothing, whatever stands before it.
+            ends_paragraph = match.end() == len(text) or "\n" in text[quote : match.end()]
+            if not ends_paragraph and quotes.opens(quote):
                 end = following = quote
         if start < end:
             add(end)

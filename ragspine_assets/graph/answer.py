@@ -22,7 +22,9 @@ EMPTY = "empty_answer"
 NOT_JSON = "not_json"
 SHAPE = "shape"
 
-_THOUGHT = re.compile(r"<(think|thinking|thought|reasoning|reflection|analysis|scratchpad)>", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"<(think|thinking|thought|reasoning|reflection|analysis|scratchpad)(?:\s[^<>]*)?>", re.IGNORECASE
+)
 _NOTABLE = re.compile(r"[{\[<]")
 _DECODER = json.JSONDecoder()
 

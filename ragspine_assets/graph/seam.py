@@ -6,6 +6,7 @@ a model's is decided here, the same way for a third party's extractor as for our
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from ragspine_assets.graph.grounding import cleaned_name
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.model import (
     CONTROLLED_TYPES,
+    DOC,
     EDGE_META_ANSWER,
     EDGE_META_CHUNK,
     EDGE_META_DERIVED,
@@ -29,7 +31,10 @@ from ragspine_assets.graph.model import (
     PROVENANCE_UNVERIFIED,
     GraphEdge,
 )
-from ragspine_assets.policy import is_restricted
+from ragspine_assets.policy import fold_text, is_restricted
+
+_NOT_A_LETTER = re.compile(r"[\W_]+")
+_CONTROLLED = frozenset(_NOT_A_LETTER.sub("", fold_text(kind)) for kind in CONTROLLED_TYPES)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,8 @@ def extract_relations(
 
     Chunks of a document with any RESTRICTED chunk are not handed over. Refused, and counted by reason, are: what is no
     `GraphEdge` (`shape`); a document and locator that are not those of one chunk that was handed over (`lineage`); an
-    empty end or type (`empty`); a controlled type (`controlled_type`) of a deterministic extractor, whose edges go into
+    empty end or type (`empty`), a name that is too long or holds control characters; an end of a deterministic extractor
+    that is another document, an unknown metric or of an unknown kind (`end`); a controlled type (`controlled_type`) of a deterministic extractor, whose edges go into
     the controlled tables; an end or type in which the security gate finds an external entity (`external`); an edge
     between a node and itself (`self_loop`). Edges of an extractor that does not declare `deterministic = True` get both
     markers, whatever they say of themselves; their ends are the profile's entities and metrics or names of their own,
@@ -126,8 +132,20 @@ def extract_relations(
         if not isinstance(edge, GraphEdge):  # pyright: ignore[reportUnnecessaryIsInstance]
             refused["shape"] += 1
             continue
+        if not all(isinstance(part, str) for part in (edge.src, edge.dst, edge.type, edge.src_type, edge.dst_type)):
+            refused["shape"] += 1
+            continue
         place = _place(edge, places)
         reason = _refusal(edge, place, deterministic)
+        if (
+            reason is None
+            and deterministic
+            and not all(
+                _may_end(name, kind, place, vocabulary)
+                for name, kind in ((edge.src, edge.src_type), (edge.dst, edge.dst_type))
+            )
+        ):
+            reason = "end"
         if reason is None:
             for name in (edge.src, edge.dst, edge.type):
                 if name not in external:
@@ -197,9 +215,20 @@ def _refusal(edge: GraphEdge, place: GraphChunk | None, deterministic: bool) -> 
         return "lineage"
     if not edge.src.strip() or not edge.dst.strip() or not edge.type.strip():
         return "empty"
-    if deterministic:
-        return "controlled_type" if edge.type.strip().casefold() in CONTROLLED_TYPES else None
-    return next((problem for name in (edge.src, edge.dst, edge.type) if (problem := cleaned_name(name)[1])), None)
+    if problem := next((why for name in (edge.src, edge.dst, edge.type) if (why := cleaned_name(name)[1])), None):
+        return problem
+    if deterministic and _NOT_A_LETTER.sub("", fold_text(edge.type)) in _CONTROLLED:
+        return "controlled_type"
+    return None
+
+
+def _may_end(name: str, kind: str, place: GraphChunk | None, vocabulary: Vocabulary) -> bool:
+    """Tell whether an edge of rules may end there: at a node that exists, and never at a document but its own."""
+    if kind == DOC:
+        return place is not None and name == place.doc_id
+    if kind == METRIC:
+        return bool(vocabulary.known_metric(name))
+    return kind in ("", ENTITY, EXTERNAL_ENTITY)
 
 
 def _end(name: str, kind: str, vocabulary: Vocabulary) -> tuple[str, str]:

@@ -73,3 +73,10 @@ def test_a_long_sentence_is_cut_and_its_windows_stay_bounded() -> None:
 
 def test_a_sentence_window_names_no_section() -> None:
     assert {(c.parent_id, c.heading) for c in cut("One. Two.")} == {("", "")}
+
+
+def test_a_quote_that_ends_its_paragraph_opens_nothing() -> None:
+    for size in (1, 2, 3, 480):
+        for chunk in SentenceWindowChunker().chunk('中文。"\nab', DocumentMeta("d"), max_chars=size, overlap_chars=0):
+            assert "\n" not in chunk.text
+            assert chunk.para_start == (2 if chunk.text[0] in "ab" else 1)

@@ -11,6 +11,7 @@ from ragspine_assets.graph import (
     EDGE_META_DERIVED,
     EDGE_META_VERIFIED,
     DeterministicRelationExtractor,
+    Extraction,
     GraphChunk,
     GraphEdge,
     RelationExtractor,
@@ -263,3 +264,47 @@ def test_an_extraction_older_than_the_store_gives_no_edge_for_what_changed(
     store.add("b.txt", "Nordwerk and Sudwerk", version=2)
     assert "co_occurs_with" not in rebuild_graph(store.con, profile, extraction=extraction).edges
     assert graph_digest(store.con) == rebuild_graph(store.con, profile).digest
+
+
+def _from_rules(*edges: GraphEdge) -> Extraction:
+    class Rules:
+        deterministic = True
+
+        def extract(self, chunks: object) -> tuple[GraphEdge, ...]:
+            return edges
+
+    chunk = GraphChunk("open.md", "open.md#c0", 0, "", "Ann met Bob.", "open.md#para1", "PUBLIC", 1)
+    return extract_relations(Rules(), [chunk], Vocabulary(DomainProfile()))
+
+
+LINEAGE = {"source_doc_id": "open.md", "source_locator": "open.md#para1"}
+
+
+@pytest.mark.parametrize("kind", ["parent\u200b_of", "pаrent_of", "ｐarent_of", "parent-of", "Parent Of", " MENTIONS "])
+def test_a_controlled_type_in_disguise_is_a_controlled_type(kind: str) -> None:
+    found = _from_rules(GraphEdge("Ann", "Bob", kind, LINEAGE))
+    assert found.edges == ()
+    assert sum(found.refused.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        GraphEdge("secret.md", "Ann", "x", LINEAGE, "doc", ""),
+        GraphEdge("Ann", "secret.md", "x", LINEAGE, "", "doc"),
+        GraphEdge("Ann", "NO_SUCH", "x", LINEAGE, "", "metric"),
+        GraphEdge("Ann", "Bob", "x", LINEAGE, "secretkind", ""),
+        GraphEdge("A" * 5000, "Bob", "x", LINEAGE),
+        GraphEdge("Ann\x00", "Bob", "x", LINEAGE),
+        GraphEdge("Ann", 5, "x", LINEAGE),  # pyright: ignore[reportArgumentType]
+        GraphEdge("Ann", "Bob", None, LINEAGE),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_rules_too_name_only_what_they_were_handed(edge: GraphEdge) -> None:
+    found = _from_rules(edge)
+    assert found.edges == ()
+    assert sum(found.refused.values()) == 1
+
+
+def test_rules_may_name_their_own_document() -> None:
+    assert len(_from_rules(GraphEdge("open.md", "Ann", "cites", LINEAGE, "doc", "")).edges) == 1
