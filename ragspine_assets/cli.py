@@ -195,7 +195,10 @@ def export(
     if not output:
         sys.stdout.buffer.write(data)
         return
-    Path(output).write_bytes(data)
+    try:
+        Path(output).write_bytes(data)
+    except OSError as error:
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}.") from None
     if as_json:
         _print_json({"file": output, "bytes": len(data)})
     else:

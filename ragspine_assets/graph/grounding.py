@@ -27,7 +27,11 @@ _NO_RELATION = frozenset(
     )
 )
 _NO_RELATION_WORDS = ("无关系", "没有关系", "无关", "不相关", "関係なし", "無関係", "なし", "无", "無")
-_NEGATED_TYPE = re.compile(r"(?:^|_)(?:not|never|no_longer|isnt|doesnt|didnt|wasnt|cannot|non|mai)(?:_|$)|^no_")
+_NEGATED_TYPE = re.compile(
+    r"(?:^|_)(?:no|not|never|none|neither|nor|without|lacks?|lacking|den(?:y|ies|ied|ying)|unrelated"
+    r"|(?:is|does|did|was|has|are|were)nt|cannot|non|mai|senza|nessun[oa]?|kein(?:e[nrms]?)?|nicht|ohne|sans|pas|jamais"
+    r"|sin|nunca|sem|nao|geen|niet)(?:_|$)"
+)
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cs", "Co", "Cn", "Zl", "Zp"})
 _DIRECTION = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _JOINERS = frozenset("\u200c\u200d")
@@ -135,7 +139,9 @@ class GroundedText:
         """Tell whether a name stands in the text, or, given a code, any name of that entity."""
         if code and code in self._codes:
             return True
-        return _occurs(fold_text(name).strip(), self._folded)
+        folded = fold_text(name).strip()
+        # A name of ours that stands only inside a longer one of ours is that other one.
+        return not (code and self._vocabulary.is_alias(folded)) and _occurs(folded, self._folded)
 
     def denied(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
         """Tell whether every closest pair of the two ends, each a name and a code, stands among denials.
@@ -176,7 +182,8 @@ class GroundedText:
             self._known[key] = tuple(
                 number
                 for number, sentence in enumerate(self._folded_sentences)
-                if (code and code in self._sentence_codes[number]) or _occurs(folded, sentence)
+                if (code and code in self._sentence_codes[number])
+                or (not (code and self._vocabulary.is_alias(folded)) and _occurs(folded, sentence))
             )
         return self._known[key]
 

@@ -95,6 +95,10 @@ class Vocabulary:
         codes.discard("")
         return tuple(sorted(codes))
 
+    def is_alias(self, folded: str) -> bool:
+        """Tell whether a folded name is one that `entities_in` looks for."""
+        return any(alias.text == folded for alias in self._aliases)
+
     def names_external(self, name: str) -> bool:
         """Tell whether the security gate finds an external entity in a name, in any disguise it knows (SPEC 5.7)."""
         return self._gate.detect(name).external_entity is not None

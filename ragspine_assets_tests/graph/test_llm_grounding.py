@@ -153,3 +153,31 @@ def test_a_type_is_folded_or_refused(kind: str, expected: tuple[str, str]) -> No
 )
 def test_a_name_is_cleaned_or_refused(name: str, expected: tuple[str, str]) -> None:
     assert cleaned_name(name) == expected
+
+
+def test_a_name_inside_a_longer_name_of_ours_is_not_in_the_text() -> None:
+    profile = DomainProfile(
+        home_company_name="Acme",
+        home_entity_code="ACME",
+        home_entity_synonyms={"Acme": "ACME", "Acme Italia": "ACME_IT"},
+    )
+    text = GroundedText("Acme Italia supplies Bolt Ltd.", Vocabulary(profile))
+    assert text.holds("Acme Italia", "ACME_IT")
+    assert not text.holds("Acme", "ACME")
+    assert GroundedText("Acme and Acme Italia supply Bolt Ltd.", Vocabulary(profile)).holds("Acme", "ACME")
+    assert GroundedText("The code is ACME here.", Vocabulary(DomainProfile(home_entity_code="ACME"))).holds(
+        "ACME", "ACME"
+    )
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["there is no relation", "without relation", "lacks relation", "denies leading", "does no lead", "keine Beziehung"],
+)
+def test_a_kind_that_denies_is_no_relation(kind: str) -> None:
+    assert folded_type(kind)[0] == ""
+
+
+@pytest.mark.parametrize("kind", ["leads", "supplies", "nominates", "notifies", "innovates with", "denotes"])
+def test_a_kind_that_only_looks_like_a_denial_is_one(kind: str) -> None:
+    assert folded_type(kind)[0] != ""
