@@ -46,7 +46,7 @@ NOTHING = "Nothing is published, so there is nothing to prove. `make run` publis
 _COMPARED = tuple(name for name in (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS) if name != "sensitivity")
 _TOLERANCE = 1e-9
 _QUERIES = 12
-_READ = 2000
+_READ = 1000
 
 
 def _unpublished(root: Path) -> AuditResult | None:
@@ -260,7 +260,7 @@ def _rank(label: Sensitivity) -> int:
 def audit_ranking(root: str | Path, *, seed: int = 11, queries: int = _QUERIES) -> AuditResult:
     """The published index gives the scores and the order of BM25 by its definition (SPEC 4.3).
 
-    Queries are drawn from the published texts, by a fixed seed. Up to 2,000 chunks all texts are read again and all
+    Queries are drawn from the published texts, by a fixed seed. Up to 1,000 chunks all texts are read again and all
     scores compared with the definition; of more, so many are drawn, and their lengths, terms and scores are compared.
     """
     root = Path(root)

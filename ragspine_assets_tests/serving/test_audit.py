@@ -217,6 +217,16 @@ def test_scores_that_are_not_those_of_bm25_are_seen(published: Port) -> None:
     assert not AUDITS["ranking"](published).passed
 
 
+def test_a_draw_of_the_texts_finds_wrong_scores_too(published: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragspine_assets.serving.audit._READ", 3)
+    assert AUDITS["ranking"](published).passed
+    folder = folder_of(published)
+    counts = np.load(folder / "lexical" / "counts.npy")
+    np.save(folder / "lexical" / "counts.npy", counts + counts.dtype.type(1))
+    reseal(folder)
+    assert not AUDITS["ranking"](published).passed
+
+
 def test_a_hit_that_the_rounded_scores_miss_is_seen(published: Port) -> None:
     folder = folder_of(published)
     data = np.load(folder / "lexical" / "data.csc.index.npy")
