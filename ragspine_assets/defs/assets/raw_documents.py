@@ -5,7 +5,6 @@ from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
-from ragspine_assets.defs.runs import close_dead_runs
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.graph import withdraw_documents
 from ragspine_assets.serving.audit import audit_published_labels
@@ -35,7 +34,6 @@ def raw_documents(
     snapshots: SnapshotsResource,
 ) -> MaterializeResult:
     """Bring the documents of the store up to date with the source folder (SPEC 1)."""
-    close_dead_runs(context.instance, own=context.run_id)
     chunk_store = store.open()
     with chunk_store:
         try:
