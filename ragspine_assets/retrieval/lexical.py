@@ -11,20 +11,29 @@ from __future__ import annotations
 import json
 import math
 import re
+import tempfile
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain, count, islice
 from pathlib import Path
-from typing import overload
+from typing import Any, BinaryIO, overload
 
 import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
 from ragspine_assets.retrieval.bm25 import K1, B
+from ragspine_assets.retrieval.postings import (
+    Block,
+    Counts,
+    Earlier,
+    Gathering,
+    Numbers,
+    Offsets,
+    Range,
+    smallest_type,
+)
 
 Scores = NDArray[np.float64]
 """One score per document, in the order of the index."""
@@ -35,15 +44,10 @@ Mask = NDArray[np.bool_]
 _MANIFEST = "lexical.json"
 _FORMAT = 3
 _DIGITS = re.compile("([0-9]+)")
-# A text of Han characters has as many tokens as a chunk has letters, twice: they are not kept for long.
-_BATCH = 512
 _TERMS = 4096
-_DOCUMENTS = 4096
 _ARRAYS = ("data", "indices", "indptr")
-
-Numbers = NDArray[np.int32]
-Offsets = NDArray[np.int64]
-Counts = NDArray[np.integer]
+_FILE_OF = {name: f"{name}.csc.index.npy" for name in _ARRAYS}
+_NONE = np.empty(0, np.int32)
 
 
 def natural_key(name: str) -> tuple[tuple[int, str], ...]:
@@ -61,8 +65,6 @@ class Texts(Sequence[str]):
         data: the UTF-8 bytes of all of them.
         offsets: where each begins; one more than there are strings.
     """
-
-    __slots__ = ("_data", "_offsets")
 
     def __init__(self, data: memoryview, offsets: NDArray[np.integer]) -> None:
         self._data = data
@@ -91,6 +93,10 @@ class Texts(Sequence[str]):
         place = self._offsets.item
         return str(self._data[place(position) : place(position + 1)], "utf-8", "surrogatepass")
 
+    def span(self, first: int, behind: int) -> bytes:
+        """Return the UTF-8 bytes of neighbouring strings, end to end."""
+        return bytes(self._data[self._offsets.item(first) : self._offsets.item(behind)])
+
     @property
     def data(self) -> memoryview:
         """The UTF-8 bytes of all of them."""
@@ -102,113 +108,6 @@ class Texts(Sequence[str]):
         return self._offsets
 
 
-@dataclass(frozen=True, slots=True)
-class TermCounts:
-    """How often each term stands in each document: all that BM25 needs to know of texts.
-
-    Attributes:
-        terms: every term that occurs, in order of code points.
-        starts: where each document's entries begin; one more than there are documents.
-        numbers: the entries' terms, by position in ``terms``, ascending within a document.
-        counts: how often each entry's term is there.
-    """
-
-    terms: Sequence[str]
-    starts: Offsets
-    numbers: Numbers
-    counts: Counts
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    @classmethod
-    def of(cls, documents: Iterable[Sequence[str]]) -> TermCounts:
-        """Count the tokens of documents, which may come from a stream."""
-        # A term that is met for the first time gets the next number.
-        vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-        number = vocabulary.__getitem__
-        remaining = iter(documents)
-        keys, counts, sizes = [], [], []
-        while batch := list(islice(remaining, _BATCH)):
-            ids = np.fromiter(
-                chain.from_iterable(map(number, tokens) for tokens in batch),
-                np.int64,
-                sum(map(len, batch)),
-            )
-            documents_of = np.repeat(np.arange(len(batch), dtype=np.int64), [len(tokens) for tokens in batch])
-            key, times = np.unique(documents_of << 32 | ids, return_counts=True)
-            sizes.append(np.bincount(key >> 32, minlength=len(batch)))
-            keys.append((key & 0xFFFFFFFF).astype(np.int32))
-            counts.append(_small(times))
-        starts = np.zeros(sum(map(len, sizes)) + 1, np.int64)
-        if len(starts) > 1:
-            np.cumsum(np.concatenate(sizes), out=starts[1:])
-        numbers = np.concatenate(keys) if keys else np.empty(0, np.int32)
-        return _in_order(list(vocabulary), starts, numbers, np.concatenate(counts) if counts else np.empty(0, np.uint8))
-
-    @classmethod
-    def gathered(cls, parts: Sequence[TermCounts], part: Numbers, position: Offsets) -> TermCounts:
-        """Return the counts of documents that are found at ``position`` of one of some ``parts``, in that order.
-
-        Terms that none of them has any more are gone from the result.
-        """
-        if sum(map(len, parts)) == len(position):
-            # All documents of one part, in their order, are that part: nothing has to be moved.
-            whole = [one for one in parts if len(one) == len(position)]
-            if whole and np.array_equal(position, np.arange(len(position))):
-                return whole[0]
-        first = np.cumsum([0, *(len(one) for one in parts)])
-        lines = first[part] + position
-        sizes = np.concatenate([np.diff(one.starts) for one in parts])
-        offsets = np.cumsum([0, *(len(one.numbers) for one in parts)])
-        begins = np.concatenate([one.starts[:-1] + base for one, base in zip(parts, offsets, strict=False)])
-        vocabulary: dict[str, int] = {}
-        number = vocabulary.setdefault
-        renumbered = []
-        for one in parts:
-            new = np.fromiter((number(term, len(vocabulary)) for term in one.terms), np.int32, len(one.terms))
-            renumbered.append(new[one.numbers])
-        starts = np.zeros(len(lines) + 1, np.int64)
-        np.cumsum(sizes[lines], out=starts[1:])
-        all_numbers, all_counts = np.concatenate(renumbered), np.concatenate([one.counts for one in parts])
-        del renumbered
-        numbers, counts = np.empty(starts[-1], np.int32), np.empty(starts[-1], all_counts.dtype)
-        for low, high, begin, end in _blocks(starts):
-            shift = begins[lines[low:high]] - starts[low:high]
-            entries = np.repeat(shift, sizes[lines[low:high]]) + np.arange(begin, end)
-            numbers[begin:end], counts[begin:end] = all_numbers[entries], all_counts[entries]
-        del all_numbers, all_counts
-        return _in_order(list(vocabulary), starts, numbers, counts)
-
-
-def _in_order(terms: list[str], starts: Offsets, numbers: Numbers, counts: Counts) -> TermCounts:
-    """Return counts with the terms that occur in their order, and the entries of each document in that order."""
-    used = np.flatnonzero(np.bincount(numbers, minlength=len(terms)))
-    present = [terms[one] for one in used.tolist()]
-    order = sorted(range(len(present)), key=present.__getitem__)
-    place = np.zeros(len(terms), np.int32)
-    place[used[order]] = np.arange(len(order), dtype=np.int32)
-    numbers = place[numbers]
-    for low, high, begin, end in _blocks(starts):
-        documents = np.repeat(np.arange(high - low, dtype=np.int64), np.diff(starts[low : high + 1]))
-        entries = np.argsort(documents << 32 | numbers[begin:end], kind="stable")
-        numbers[begin:end], counts[begin:end] = numbers[begin:end][entries], counts[begin:end][entries]
-    return TermCounts([present[one] for one in order], starts, numbers, _small(counts))
-
-
-def _blocks(starts: Offsets) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs of documents, and where their entries begin and end: arrays over all entries at once take gigabytes."""
-    for low in range(0, len(starts) - 1, _DOCUMENTS):
-        high = min(low + _DOCUMENTS, len(starts) - 1)
-        yield low, high, starts.item(low), starts.item(high)
-
-
-def _small(counts: NDArray[np.integer]) -> Counts:
-    """Return counts in the smallest type that holds them all, which depends on nothing but them."""
-    kind = np.min_scalar_type(int(counts.max(initial=0)))
-    return counts.astype(kind if kind.itemsize < 8 else np.uint32)
-
-
 class LexicalIndex:
     """BM25 over token lists; the formula is that of `bm25_scores`, to a relative 1e-9.
 
@@ -216,24 +115,33 @@ class LexicalIndex:
     then computed exactly, so that documents that tie do tie.
 
     Args:
-        documents: the tokens of each document, or their counts. All of them count for N, df and avgdl.
+        documents: the tokens of each document. All of them count for N, df and avgdl.
     """
 
-    def __init__(self, documents: Iterable[Sequence[str]] | TermCounts = ()) -> None:
-        counts = documents if isinstance(documents, TermCounts) else TermCounts.of(documents)
-        self._size = len(counts)
-        self._terms: Sequence[str] = counts.terms
+    def __init__(self, documents: Iterable[Sequence[str]] = ()) -> None:
+        gathering = Gathering()
+        lengths = []
+        for position, tokens in enumerate(documents):
+            lengths.append(len(tokens))
+            gathering.add(position, tokens)
+        self._size = len(lengths)
+        self._lengths: NDArray[np.integer] = np.array(lengths, np.int32)
         self._prefixes: NDArray[np.integer] | None = None
-        self._counts: Counts = counts.counts
-        self._lengths: NDArray[np.integer] = _lengths(counts)
         self._bm25: bm25s.BM25 | None = None
         self._rough: list[NDArray[np.float32]] = []
-        if len(counts.terms):
-            order = np.argsort(counts.numbers, kind="stable")
-            self._counts = counts.counts[order]
-            documents_of = np.repeat(np.arange(len(counts), dtype=np.int32), np.diff(counts.starts))[order]
-            self._bm25 = _engine(len(counts), documents_of, counts)
-            self._round_scores()
+        merged = gathering.merged()
+        self._terms: Sequence[str] = merged.terms
+        self._counts: Counts = np.empty(0, smallest_type(merged.most))
+        if len(merged.terms):
+            parts = list(merged.ranges())
+            self._counts = np.concatenate([part.counts for part in parts])
+            self._bm25 = _engine(self._size)
+            self._bm25.scores = {
+                "data": np.concatenate([_rounded(part, self._norms, self._size) for part in parts]),
+                "indices": np.concatenate([part.documents for part in parts]),
+                "indptr": merged.starts,
+                "num_docs": self._size,
+            }
 
     def __len__(self) -> int:
         return self._size
@@ -245,17 +153,14 @@ class LexicalIndex:
 
     @cached_property
     def _norms(self) -> Scores:
-        return K1 * (1 - B + B * self._lengths.astype(np.float64) / (int(self._lengths.sum()) / max(self._size, 1)))
-
-    def _idf(self, df: int) -> float:
-        return math.log(1 + (self._size - df + 0.5) / (df + 0.5))
+        return _norms(self._lengths)
 
     def _exact(self, begin: int, end: int, entries: NDArray[np.integer] | slice) -> Scores:
         """Return the scores of some entries of the term whose entries are from ``begin`` to ``end``."""
         assert self._bm25 is not None
         tf = self._counts[entries].astype(np.float64)
         documents = self._bm25.scores["indices"][entries]
-        return self._idf(end - begin) * tf * (K1 + 1) / (tf + self._norms[documents])
+        return _idf(self._size, end - begin) * tf * (K1 + 1) / (tf + self._norms[documents])
 
     def _entries(self, query_tokens: Iterable[str]) -> list[tuple[int, int]]:
         """Return where the entries of each token begin and end, for those that the index knows."""
@@ -264,22 +169,6 @@ class LexicalIndex:
         starts = self._bm25.scores["indptr"]
         numbers = [number for token in query_tokens if (number := self._number(token)) is not None]
         return [(starts.item(number), starts.item(number + 1)) for number in numbers]
-
-    def _round_scores(self) -> None:
-        """Fill in the score of each entry, rounded."""
-        assert self._bm25 is not None
-        documents, starts = self._bm25.scores["indices"], self._bm25.scores["indptr"]
-        df = np.diff(starts)
-        frequencies, which = np.unique(df, return_inverse=True)
-        idf = np.array([self._idf(one) for one in frequencies.tolist()])[which]
-        data = np.empty(len(documents), np.float32)
-        # In pieces: the exact scores of all entries would take twice the memory of the index.
-        for first in range(0, len(df), _TERMS):
-            begin, end = starts.item(first), starts.item(min(first + _TERMS, len(df)))
-            tf = self._counts[begin:end].astype(np.float64)
-            factor = np.repeat(idf[first : first + _TERMS], df[first : first + _TERMS])
-            data[begin:end] = factor * tf * (K1 + 1) / (tf + self._norms[documents[begin:end]])
-        self._bm25.scores["data"] = data
 
     def scores(self, query_tokens: Iterable[str]) -> Scores:
         """Return the score of every document for a query; 0 is no hit. A repeated token counts again."""
@@ -350,34 +239,20 @@ class LexicalIndex:
         begin, end = self._bm25.scores["indptr"][number : number + 2]
         return self._bm25.scores["indices"][begin:end]
 
-    def counts(self) -> TermCounts:
-        """Return what the index was made from."""
+    def staying(self, places: Numbers) -> Earlier:
+        """Return the entries of those documents that stay in another index, see `Earlier`."""
         if self._bm25 is None:
-            return TermCounts([], np.zeros(self._size + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
-        documents = self._bm25.scores["indices"]
-        df = np.diff(self._bm25.scores["indptr"])
-        numbers = np.repeat(np.arange(len(df), dtype=np.int32), df)
-        order = np.argsort(documents, kind="stable")
-        starts = np.zeros(self._size + 1, np.int64)
-        np.cumsum(np.bincount(documents, minlength=self._size), out=starts[1:])
-        return TermCounts(self._terms, starts, numbers[order], self._counts[order])
+            nothing = Block(np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8))
+            return Earlier([], nothing, places)
+        scores = self._bm25.scores
+        numbers = np.arange(len(self._terms), dtype=np.int32)
+        return Earlier(self._terms, Block(numbers, scores["indptr"], scores["indices"], self._counts), places)
 
     def save(self, folder: Path) -> None:
         """Write the index into a folder, which is created."""
-        folder.mkdir(parents=True, exist_ok=True)
-        if self._bm25 is not None:
-            self._bm25.save(folder, show_progress=False)
-            # Our own vocabulary is searched where it lies; a dictionary would have to be read and built at each start.
-            (folder / "vocab.index.json").unlink()
-            texts = Texts.of(self._terms)
-            np.save(folder / "terms.npy", np.frombuffer(texts.data, np.uint8))
-            np.save(folder / "term_offsets.npy", texts.offsets)
-            prefixes = [_prefix(term.encode("utf-8", "surrogatepass")) for term in self._terms]
-            np.save(folder / "term_prefixes.npy", np.array(prefixes))
-            np.save(folder / "counts.npy", self._counts)
-            np.save(folder / "lengths.npy", self._lengths)
-        manifest = {"format": _FORMAT, "bm25s": bm25s.__version__, "documents": self._size, "empty": self._bm25 is None}
-        (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+        frequencies = np.diff(self._bm25.scores["indptr"]) if self._bm25 is not None else np.empty(0, np.int64)
+        whole = Range(0, frequencies, self._bm25.scores["indices"] if self._bm25 is not None else _NONE, self._counts)
+        _write(folder, self._terms, self._lengths, frequencies, self._counts.dtype, [whole])
 
     @classmethod
     def load(cls, folder: Path) -> LexicalIndex:
@@ -393,6 +268,7 @@ class LexicalIndex:
                 raise ValueError(message)
             index = cls()
             index._size = int(manifest["documents"])
+            index._lengths = np.zeros(index._size, np.int32)
             if not manifest["empty"]:
                 index._bm25 = bm25s.BM25.load(folder, mmap=True, show_progress=False, load_vocab=False)
                 # Plain views: a slice of a memory map would be a memory map, which costs more than the slice.
@@ -412,27 +288,143 @@ def _prefix(term: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(term[:8].ljust(8, b"\0"), "big"))
 
 
+def _prefixes(terms: Texts) -> NDArray[np.uint64]:
+    """Return `_prefix` of each term."""
+    data, starts = np.frombuffer(terms.data, np.uint8), np.asarray(terms.offsets)
+    numbers = np.zeros(len(terms), np.uint64)
+    for place in range(8):
+        here = starts[:-1] + place
+        there = here < starts[1:]
+        numbers[there] |= data[here[there]].astype(np.uint64) << np.uint64(56 - 8 * place)
+    return numbers
+
+
 def _mapped(path: Path) -> NDArray[np.integer]:
     """Return the array of a file, memory-mapped; it stays readable when the file is deleted."""
     return np.asarray(np.load(path, mmap_mode="r"))
 
 
-def _lengths(counts: TermCounts) -> NDArray[np.int32]:
-    """Return how many tokens each document has."""
-    lengths = np.zeros(len(counts), np.int32)
-    filled = np.diff(counts.starts) > 0
-    if filled.any():
-        lengths[filled] = np.add.reduceat(counts.counts, counts.starts[:-1][filled], dtype=np.int64)
-    return lengths
+def write_index(
+    folder: Path,
+    documents: Iterable[Sequence[str]],
+    *,
+    size: int,
+    earlier: LexicalIndex | None = None,
+    places: Numbers | None = None,
+) -> None:
+    """Write the index of some documents, holding a bounded part of it in memory.
+
+    The files are those that `LexicalIndex.save` writes, byte for byte, whatever is taken from an earlier index.
+
+    Args:
+        folder: where to write; created. What is kept there in between is gone at the end.
+        documents: tokens of the documents that are new, in order of their positions.
+        size: how many documents there are.
+        earlier: an index that some of the documents are taken from.
+        places: for each document of ``earlier`` its position, -1 if it is gone; those that stay keep their order. All
+            other positions are those of ``documents``.
+
+    Raises:
+        ValueError: there are not as many ``documents`` as positions for them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lengths = np.zeros(size, np.int32)
+    fresh = np.ones(size, np.bool_)
+    if earlier is not None and places is not None:
+        stays = places >= 0
+        fresh[places[stays]] = False
+        lengths[places[stays]] = earlier.lengths()[stays]
+    with tempfile.TemporaryFile(dir=folder) as file:
+        gathering = Gathering(file)
+        for position, tokens in zip(np.flatnonzero(fresh).tolist(), documents, strict=True):
+            lengths[position] = len(tokens)
+            gathering.add(position, tokens)
+        merged = gathering.merged(None if earlier is None or places is None else earlier.staying(places))
+        kind = smallest_type(merged.most)
+        _write(folder, merged.terms, lengths, merged.frequencies, kind, merged.ranges())
 
 
-def _engine(size: int, documents: Numbers, counts: TermCounts) -> bm25s.BM25:
-    """Return bm25s with every entry in place and no scores yet; ``documents`` are those of the entries, by term."""
-    starts = np.zeros(len(counts.terms) + 1, np.int64)
-    np.cumsum(np.bincount(counts.numbers, minlength=len(counts.terms)), out=starts[1:])
+def _write(
+    folder: Path,
+    terms: Sequence[str],
+    lengths: NDArray[np.integer],
+    frequencies: Offsets,
+    count_type: np.dtype[np.integer],
+    ranges: Iterable[Range],
+) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    size = len(lengths)
+    if len(terms):
+        _engine(size).save(folder, show_progress=False)
+        # Our own vocabulary is searched where it lies; a dictionary would have to be read and built at each start.
+        (folder / "vocab.index.json").unlink()
+        texts = Texts.of(terms)
+        np.save(folder / "terms.npy", np.frombuffer(texts.data, np.uint8))
+        np.save(folder / "term_offsets.npy", texts.offsets)
+        np.save(folder / "term_prefixes.npy", _prefixes(texts))
+        np.save(folder / "lengths.npy", lengths)
+        starts = np.zeros(len(terms) + 1, np.int64)
+        np.cumsum(frequencies, out=starts[1:])
+        np.save(folder / _FILE_OF["indptr"], starts)
+        entries = starts.item(-1)
+        norms = _norms(lengths)
+        with (
+            _npy(folder / _FILE_OF["data"], np.dtype(np.float32), entries) as data,
+            _npy(folder / _FILE_OF["indices"], np.dtype(np.int32), entries) as documents,
+            _npy(folder / "counts.npy", count_type, entries) as counts,
+        ):
+            for part in ranges:
+                data.write(_rounded(part, norms, size).data)
+                documents.write(np.ascontiguousarray(part.documents).data)
+                counts.write(np.ascontiguousarray(part.counts).data)
+    manifest = {"format": _FORMAT, "bm25s": bm25s.__version__, "documents": size, "empty": not len(terms)}
+    (folder / _MANIFEST).write_text(json.dumps(manifest, sort_keys=True), encoding="utf-8")
+
+
+@contextmanager
+def _npy(path: Path, kind: np.dtype[Any], size: int) -> Iterator[BinaryIO]:
+    """Open a file of one array whose values are written bit by bit, as `numpy.save` writes it at once."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        yield file
+
+
+def _norms(lengths: NDArray[np.integer]) -> Scores:
+    """Return what stands beside tf in the divisor of each document's scores."""
+    return K1 * (1 - B + B * lengths.astype(np.float64) / (int(lengths.sum()) / max(len(lengths), 1)))
+
+
+def _idf(size: int, frequency: int) -> float:
+    return math.log(1 + (size - frequency + 0.5) / (frequency + 0.5))
+
+
+def _rounded(part: Range, norms: Scores, size: int) -> NDArray[np.float32]:
+    """Return the score of each entry of some terms, rounded."""
+    data = np.empty(len(part.documents), np.float32)
+    frequencies, which = np.unique(part.frequencies, return_inverse=True)
+    idf = np.array([_idf(size, one) for one in frequencies.tolist()])[which]
+    starts = np.zeros(len(idf) + 1, np.int64)
+    np.cumsum(part.frequencies, out=starts[1:])
+    # In pieces: the exact scores of all entries would take twice the memory of the index.
+    for first in range(0, len(idf), _TERMS):
+        begin, end = starts.item(first), starts.item(min(first + _TERMS, len(idf)))
+        tf = part.counts[begin:end].astype(np.float64)
+        factor = np.repeat(idf[first : first + _TERMS], part.frequencies[first : first + _TERMS])
+        data[begin:end] = factor * tf * (K1 + 1) / (tf + norms[part.documents[begin:end]])
+    return data
+
+
+def _engine(size: int) -> bm25s.BM25:
+    """Return bm25s without entries."""
     # The term factor of SPEC 4.3 is what bm25s calls "atire", its idf "lucene".
     index = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy", csc_backend="numpy")
-    index.scores = {"data": np.empty(0, np.float32), "indices": documents, "indptr": starts, "num_docs": size}
+    index.scores = {
+        "data": np.empty(0, np.float32),
+        "indices": np.empty(0, np.int32),
+        "indptr": np.zeros(1, np.int64),
+        "num_docs": size,
+    }
     index.vocab_dict = {}
     index.nonoccurrence_array = None
     return index

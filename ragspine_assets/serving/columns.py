@@ -87,27 +87,26 @@ def codes_of(array: pa.Array) -> NDArray[np.int32]:
     return np.frombuffer(data, np.int32, len(array), array.offset * 4) if data is not None else np.empty(0, np.int32)
 
 
-class _OpenFile:
-    """A file that is open as long as something reads from it."""
-
-    def __init__(self, path: Path) -> None:
-        self.number = os.open(path, os.O_RDONLY)
-        finalize(self, os.close, self.number)
-
-
-class _ReadTexts(Texts):
+class FiledTexts(Texts):
     """Strings that are read from their file one by one.
 
     A page of a memory map, once touched, counts as this process's memory, with many around it; long texts of which a few
     are shown would soon be there whole.
+
+    Args:
+        offsets: where each begins; one more than there are strings.
+        descriptor: the open file, which is closed when nothing reads from it any more.
+        start: where in the file the strings begin.
+        data: the same bytes, for those who want them where they lie.
     """
 
-    __slots__ = ("_file", "_start")
-
-    def __init__(self, texts: Texts, file: _OpenFile, start: int) -> None:
-        super().__init__(texts.data, texts.offsets)
-        self._file = file
+    def __init__(
+        self, offsets: NDArray[np.integer], descriptor: int, start: int, data: memoryview = memoryview(b"")
+    ) -> None:
+        super().__init__(data, offsets)
+        self._descriptor = descriptor
         self._start = start
+        finalize(self, os.close, descriptor)
 
     @overload
     def __getitem__(self, position: int) -> str: ...
@@ -117,7 +116,12 @@ class _ReadTexts(Texts):
         if isinstance(position, slice) or position < 0:
             return super().__getitem__(position)
         begin, end = self._offsets.item(position), self._offsets.item(position + 1)
-        return str(os.pread(self._file.number, end - begin, self._start + begin), "utf-8", "surrogatepass")
+        return str(os.pread(self._descriptor, end - begin, self._start + begin), "utf-8", "surrogatepass")
+
+    def span(self, first: int, behind: int) -> bytes:
+        """Return the UTF-8 bytes of neighbouring strings, end to end."""
+        begin, end = self._offsets.item(first), self._offsets.item(behind)
+        return os.pread(self._descriptor, end - begin, self._start + begin)
 
 
 class Numbering(Mapping[str, int]):
@@ -161,13 +165,13 @@ class PublishedChunks(Sequence[StoredChunk]):
         if table.schema != SCHEMA:
             raise ValueError("other columns")
         chunks = cls(table)
-        file = _OpenFile(path)
         for columns, name in ((chunks._texts, "text"), (chunks._at_hand, "window_text")):
             held = columns[name]
             if isinstance(held, Texts) and len(held.data):
                 array = _single(table.column(name))
                 strings = array.dictionary if isinstance(array, pa.DictionaryArray) else array
-                columns[name] = _ReadTexts(held, file, strings.buffers()[2].address - beginning.address)
+                start = strings.buffers()[2].address - beginning.address
+                columns[name] = FiledTexts(held.offsets, os.open(path, os.O_RDONLY), start, held.data)
         return chunks
 
     def __init__(self, table: pa.Table) -> None:

@@ -9,29 +9,30 @@ from __future__ import annotations
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import duckdb
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ragspine_assets.graph.model import PROFILE_SOURCE
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.retrieval.lexical import natural_key
+from ragspine_assets.store.database import registered
 from ragspine_assets.store.labels import rank_of
 
-from .columns import INDEX_LANGUAGE, NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, SCHEMA
+from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
 from .layout import FORMAT, GRAPH_TABLES, Manifest
 
 if TYPE_CHECKING:
     from ragspine_assets.retrieval.analysis import AnalyzerName
 
-_ROWS = 16_384
+_ROWS = 2_048
+_GROUP = 8_192
 
 LABELS_NOW = f"""
     SELECT doc_id, max(rank) AS rank, bool_or(removed) AS removed FROM (
@@ -44,7 +45,6 @@ LABELS_NOW = f"""
 _LABEL = "CASE s.rank " + " ".join(f"WHEN {label.rank} THEN '{label}'" for label in Sensitivity) + " END"
 _PUBLISHED = (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS)
 _SELECTED = ", ".join(f"{_LABEL} AS sensitivity" if name == "sensitivity" else f"c.{name}" for name in _PUBLISHED)
-_CHUNKS = f"SELECT {_SELECTED} FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active"
 
 # A document that the store does not know, and the profile, count as INTERNAL: so does the graph that names them.
 _OPEN = "({column} NOT IN (FROM _closed) AND ({column} IN (FROM _known) OR {internal}))"
@@ -191,72 +191,57 @@ def graph_table(connection: duckdb.DuckDBPyConnection, name: str) -> pa.Table:
     return connection.sql(f"SELECT * FROM _view_{name} ORDER BY ALL").to_arrow_table()
 
 
-def chunk_table(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Return the chunks that may be published, in natural order of their ids; inside `servable`.
+def chunk_rows(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch]:
+    """Yield the chunks that may be published, in natural order of their ids; inside `servable`.
 
-    The column `INDEX_LANGUAGE` is empty: who makes the index fills it.
+    Columns are those of a published table but for `INDEX_LANGUAGE`, texts as strings. Rows are read in groups, so that
+    nothing has to be sorted but their names.
     """
-    columns: dict[str, list[pa.Array]] = {name: [] for name in _PUBLISHED}
-    for batch in connection.sql(_CHUNKS).to_arrow_reader(_ROWS):
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            # Encoded piece by piece: windows are long and repeat for each child.
-            if name in REPEATED_TEXTS:
-                encoded = column.cast(pa.large_string()).dictionary_encode()
-            else:
-                encoded = column.cast(SCHEMA.field(name).type)
-            columns[name].append(encoded)
-    if not columns["text"]:
-        return SCHEMA.empty_table()
-    plain = {
-        name: _unified(arrays) if name in REPEATED_TEXTS else pa.chunked_array(arrays).combine_chunks()
-        for name, arrays in columns.items()
-    }
-    order = natural_order(plain["doc_id"], plain["seq"].to_numpy(), plain["chunk_id"])
-    taken = {name: _taken(array, order) for name, array in plain.items()}
-    taken[INDEX_LANGUAGE] = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(len(order), np.int32)), pa.array([""], pa.large_string())
-    )
-    return pa.table([taken[name] for name in SCHEMA.names], schema=SCHEMA)
+    for group, keys in _groups(connection):
+        with registered(connection, _group=group):
+            yield from connection.sql(
+                f"SELECT {_SELECTED} FROM narrative_chunk c JOIN _servable s USING (doc_id) JOIN _group g USING ({keys}) "
+                "WHERE c.active ORDER BY g.place, c.seq"
+            ).to_arrow_reader(_ROWS)
 
 
-def _unified(arrays: Sequence[pa.DictionaryArray]) -> pa.DictionaryArray:
-    unified = pa.chunked_array(arrays).unify_dictionaries()
-    indices = pa.chunked_array([chunk.indices for chunk in unified.chunks]).combine_chunks()
-    return pa.DictionaryArray.from_arrays(indices, unified.chunk(0).dictionary)
+def _groups(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[pa.Table, str]]:
+    """Yield some thousand chunks at a time in their order, and the columns by which a row is recognised."""
+    documents = connection.execute(
+        "SELECT doc_id, count(*), count(*) FILTER (chunk_id != doc_id || '#c' || seq) "
+        "FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active GROUP BY doc_id ORDER BY doc_id"
+    ).fetchall()
+    sizes = {doc_id: size for doc_id, size, _ in documents}
+    order = None if any(irregular for _, _, irregular in documents) else natural_order(sizes)
+    if order is not None:
+        behind = list(accumulate(sizes[doc_id] for doc_id in order))
+        first = 0
+        while first < len(order):
+            last = bisect_right(behind, behind[first] + _GROUP, first)
+            yield pa.table({"doc_id": order[first:last], "place": range(last - first)}), "doc_id"
+            first = last
+        return
+    # Chunks of two documents alternate, or are not called as they should be: each has a place of its own.
+    chunks = connection.execute(
+        "SELECT doc_id, seq, chunk_id FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active"
+    ).fetchall()
+    chunks.sort(key=lambda row: natural_key(row[2]))
+    for first in range(0, len(chunks), _GROUP):
+        names, seqs, _ = zip(*chunks[first : first + _GROUP], strict=True)
+        yield pa.table({"doc_id": names, "seq": pa.array(seqs, pa.int32()), "place": range(len(names))}), "doc_id, seq"
 
 
-def _taken(array: pa.Array, order: NDArray[np.intp]) -> pa.Array:
-    if not isinstance(array, pa.DictionaryArray):
-        return array.take(pa.array(order))
-    # Values are numbered by where they come first, so that the file does not depend on the order of the store's rows.
-    codes = array.indices.to_numpy()[order]
-    used, first, which = np.unique(codes, return_index=True, return_inverse=True)
-    by_place = np.argsort(first)
-    renumbered = np.empty(len(used), np.int32)
-    renumbered[by_place] = np.arange(len(used), dtype=np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(renumbered[which]), array.dictionary.take(pa.array(used[by_place])))
+def natural_order(doc_ids: Iterable[str]) -> list[str] | None:
+    """Return documents in the order that puts their chunks in natural order of ``chunk_id`` (SPEC 4.3).
 
-
-def natural_order(doc_ids: pa.DictionaryArray, seqs: NDArray[np.int32], chunk_ids: pa.Array) -> NDArray[np.intp]:
-    """Return the positions of chunks in natural order of ``chunk_id`` (SPEC 4.3).
-
-    Chunks of one document come together and by ``seq``, so documents are sorted and not chunks. Where ids of documents
-    could make chunks of two of them alternate, or a chunk is not called as it should be, the chunks are.
+    Chunks of one document come together and by ``seq``. Where ids of documents could make chunks of two of them
+    alternate, there is no such order: None.
     """
-    names = doc_ids.dictionary.to_pylist()
     # The last part of a key is the name itself, which only decides between ids that are spelled differently.
-    keys = [natural_key(f"{name}#c")[:-1] for name in names]
-    regular = len(set(keys)) == len(keys) and not any("#c" in name for name in names)
-    if regular:
-        parts = [doc_ids.cast(pa.large_string()), pa.array(seqs).cast(pa.large_string())]
-        named = pc.call_function("binary_join_element_wise", [*parts, pa.scalar("#c", pa.large_string())])
-        regular = named.equals(chunk_ids)
-    if not regular:
-        ids = chunk_ids.to_pylist()
-        return np.array(sorted(range(len(ids)), key=lambda position: natural_key(ids[position])), np.intp)
-    places = np.empty(len(names), np.int64)
-    places[sorted(range(len(names)), key=keys.__getitem__)] = np.arange(len(names))
-    return np.lexsort((seqs, places[doc_ids.indices.to_numpy()]))
+    keys = {doc_id: natural_key(f"{doc_id}#c")[:-1] for doc_id in doc_ids}
+    if len(set(keys.values())) < len(keys) or any("#c" in doc_id for doc_id in keys):
+        return None
+    return sorted(keys, key=keys.__getitem__)
 
 
 def profile_names(connection: duckdb.DuckDBPyConnection) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
@@ -14,17 +13,16 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ragspine_assets.policy import DomainProfile, Sensitivity
 from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_analyzer
-from ragspine_assets.retrieval.lexical import LexicalIndex, TermCounts
+from ragspine_assets.retrieval.lexical import Texts, write_index
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 
 from .columns import INDEX_LANGUAGE, PublishedChunks, write_table
-from .content import LABELS_NOW, chunk_table, graph_table, servable, survey
+from .content import LABELS_NOW, chunk_rows, graph_table, servable, survey
 from .layout import (
     CHUNKS,
     GRAPH_TABLES,
@@ -43,6 +41,7 @@ from .layout import (
     withdraw_current,
 )
 from .snapshot import Snapshot
+from .table_files import ChunkTableWriter
 from .traces import isolation_traces
 
 DEFAULT_KEEP = 3
@@ -210,96 +209,128 @@ def _build(
     report: PublishReport,
 ) -> Manifest:
     started = time.perf_counter()
-    table = chunk_table(connection)
     for name in GRAPH_TABLES:
         write_table(graph_table(connection, name), folder / f"{name}.arrow")
-    read = time.perf_counter()
-    report.seconds["reading the store"] = read - started
-    if former is not None and former.manifest.analyzer_version != manifest.analyzer_version:
+    if former is not None and (former.manifest.analyzer, former.manifest.analyzer_version) != (
+        manifest.analyzer,
+        manifest.analyzer_version,
+    ):
         former = None
-    if former is not None and former.manifest.analyzer != manifest.analyzer:
-        former = None
-    table = _with_languages(table, analyzer, former)
-    index, report.chunks_read = _index(PublishedChunks(table), analyzer, former)
-    report.chunks_reused = table.num_rows - report.chunks_read
-    indexed = time.perf_counter()
-    report.seconds["indexing"] = indexed - read
-    write_table(table, folder / CHUNKS)
-    index.save(folder / LEXICAL)
+    with ChunkTableWriter(folder) as table:
+        for batch in chunk_rows(connection):
+            table.add(batch)
+        read = time.perf_counter()
+        report.seconds["reading the store"] = read - started
+        texts = table.texts()
+        documents = _documents(table)
+        languages, codes = _languages(documents, texts, table.rows, analyzer, former)
+        written = time.perf_counter()
+        table.write(folder / CHUNKS, languages, codes)
+        report.seconds["writing"] = time.perf_counter() - written
+        indexing = time.perf_counter()
+        earlier, places = (former.lexical, _places(former.chunks, documents, texts)) if former else (None, None)
+        fresh = np.ones(table.rows, np.bool_)
+        if places is not None:
+            fresh[places[places >= 0]] = False
+        write_index(
+            folder / LEXICAL,
+            (analyzer.terms(texts[one], languages[codes.item(one)]) for one in np.flatnonzero(fresh).tolist()),
+            size=table.rows,
+            earlier=earlier,
+            places=places,
+        )
+    report.chunks_read = int(fresh.sum())
+    report.chunks_reused = len(fresh) - report.chunks_read
+    report.seconds["indexing"] = time.perf_counter() - indexing
+    sealing = time.perf_counter()
     sealed = seal(folder, manifest)
-    report.seconds["writing"] = time.perf_counter() - indexed
+    report.seconds["writing"] += time.perf_counter() - sealing
     return sealed
 
 
-def _with_languages(table: pa.Table, analyzer: Analyzer, former: Snapshot | None) -> pa.Table:
-    """Fill in by which language's rules each chunk is read; it is a property of its document."""
-    chunks = PublishedChunks(table)
-    texts = chunks.texts()
-    known: dict[tuple[str, int, str], str] = {}
-    if former is not None:
-        known = {key: language for key, language, _ in _documents(former.chunks)}
-    numbers: dict[str, int] = {}
-    codes = np.zeros(len(chunks), np.int32)
-    for key, _, positions in _documents(chunks):
-        language = known.get(key)
-        if language is None:
-            language = analyzer.language(key[2], (texts[position] for position in positions.tolist()))
-        codes[positions] = numbers.setdefault(language, len(numbers))
-    place = table.schema.get_field_index(INDEX_LANGUAGE)
-    values = pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(list(numbers) or [""], pa.large_string()))
-    return table.set_column(place, table.schema.field(place), values)
+@dataclass
+class _Document:
+    """A document that is being published.
+
+    Attributes:
+        doc_id: the document.
+        version: its version.
+        stated: its language by its metadata.
+        positions: of its chunks, ascending.
+        read_by: by which language's rules it is read.
+    """
+
+    doc_id: str
+    version: int
+    stated: str
+    positions: NDArray[np.intp]
+    read_by: str = ""
 
 
-def _documents(chunks: PublishedChunks) -> list[tuple[tuple[str, int, str], str, NDArray[np.intp]]]:
-    """Return of each document its id, version and stated language, the language it is read by, and its positions."""
+def _documents(table: ChunkTableWriter) -> list[_Document]:
+    names, codes = table.repeated("doc_id")
+    languages, language_codes = table.repeated("language")
+    versions = table.numbers("version")
+    order = np.argsort(codes, kind="stable")
+    behind = np.cumsum(np.bincount(codes, minlength=len(names))) if names else []
     found = []
-    for doc_id in chunks.values["doc_id"]:
-        positions = chunks.of_document(doc_id)
+    for name, positions in zip(names, np.split(order, behind[:-1]) if names else [], strict=True):
         first = int(positions[0])
-        stated = chunks.values["language"][chunks.codes["language"][first]]
-        read_by = chunks.values[INDEX_LANGUAGE][chunks.codes[INDEX_LANGUAGE][first]]
-        found.append(((doc_id, int(chunks.numbers["version"][first]), stated), read_by, positions))
+        found.append(_Document(name, int(versions[first]), languages[language_codes.item(first)], positions))
     return found
 
 
-def _index(chunks: PublishedChunks, analyzer: Analyzer, former: Snapshot | None) -> tuple[LexicalIndex, int]:
-    """Return the index of some chunks, and for how many of them the terms had to be found."""
-    keys = _text_keys(chunks)
-    earlier = _text_keys(former.chunks) if former is not None else keys[:0]
-    known, first = np.unique(earlier, return_index=True)
-    place = np.searchsorted(known, keys)
-    place[place == len(known)] = 0
-    found = known[place] == keys if len(known) else np.zeros(len(keys), np.bool_)
-    new, which = np.unique(keys[~found], return_inverse=True)
-    # Equal texts are read once.
-    representative = np.empty(len(new), np.intp)
-    representative[which[::-1]] = np.flatnonzero(~found)[::-1]
-    texts, languages = chunks.texts(), chunks.values[INDEX_LANGUAGE]
-    codes = chunks.codes[INDEX_LANGUAGE]
-    fresh = TermCounts.of(
-        analyzer.terms(texts[position], languages[codes[position]]) for position in representative.tolist()
-    )
-    part = np.where(found, 0, 1).astype(np.int32)
-    position = np.zeros(len(keys), np.int64)
-    if former is not None:
-        position[found] = first[place[found]]
-    position[~found] = which
-    base = former.lexical.counts() if former is not None else TermCounts.of(())
-    return LexicalIndex(TermCounts.gathered([base, fresh], part, position)), int((~found).sum())
+def _languages(
+    documents: Sequence[_Document], texts: Texts, rows: int, analyzer: Analyzer, former: Snapshot | None
+) -> tuple[list[str], NDArray[np.int32]]:
+    """Find by which language's rules each document is read; return these languages, and of each chunk its number."""
+    known = _known_languages(former.chunks) if former is not None else {}
+    numbers: dict[str, int] = {}
+    codes = np.zeros(rows, np.int32)
+    for document in documents:
+        read_by = known.get((document.doc_id, document.version, document.stated))
+        if read_by is None:
+            read_by = analyzer.language(document.stated, (texts[one] for one in document.positions.tolist()))
+        document.read_by = read_by
+        codes[document.positions] = numbers.setdefault(read_by, len(numbers))
+    return list(numbers) or [""], codes
 
 
-def _text_keys(chunks: PublishedChunks) -> NDArray[np.void]:
-    """Return what the terms of each chunk depend on: 16 bytes of a hash of its language and its text."""
-    texts = chunks.texts()
-    prefixes = [hashlib.blake2b(f"{language}\0".encode(), digest_size=16) for language in chunks.values[INDEX_LANGUAGE]]
-    codes = chunks.codes[INDEX_LANGUAGE].tolist()
-    data, places = texts.data, texts.offsets.tolist()
-    keys = bytearray()
-    for position, code in enumerate(codes):
-        digest = prefixes[code].copy()
-        digest.update(data[places[position] : places[position + 1]])
-        keys += digest.digest()
-    return np.frombuffer(bytes(keys), np.dtype("V16")) if codes else np.empty(0, np.dtype("V16"))
+def _known_languages(chunks: PublishedChunks) -> dict[tuple[str, int, str], str]:
+    known = {}
+    for doc_id in chunks.values["doc_id"]:
+        first = int(chunks.of_document(doc_id)[0])
+        stated = chunks.values["language"][chunks.codes["language"][first]]
+        read_by = chunks.values[INDEX_LANGUAGE][chunks.codes[INDEX_LANGUAGE][first]]
+        known[doc_id, int(chunks.numbers["version"][first]), stated] = read_by
+    return known
+
+
+def _places(before: PublishedChunks, documents: Sequence[_Document], texts: Texts) -> NDArray[np.int32] | None:
+    """Return for each chunk of an earlier snapshot the position of the same text now, -1 where there is none.
+
+    Documents are compared as a whole, and by their bytes: a version number tells nothing once a store was made anew.
+    """
+    places = np.full(len(before), -1, np.int32)
+    earlier, now = before.texts(), np.diff(texts.offsets)
+    lengths = np.diff(earlier.offsets)
+    read_by, codes = before.values[INDEX_LANGUAGE], before.codes[INDEX_LANGUAGE]
+    for document in documents:
+        old, new = before.of_document(document.doc_id), document.positions
+        if len(old) != len(new) or not (_neighbours(old) and _neighbours(new)):
+            continue
+        if read_by[codes.item(old.item(0))] != document.read_by or not np.array_equal(lengths[old], now[new]):
+            continue
+        begin, start = int(old[0]), int(new[0])
+        if earlier.span(begin, begin + len(old)) == texts.span(start, start + len(new)):
+            places[old] = new
+    staying = places[places >= 0]
+    # Both are in natural order of their ids, so those that stay keep theirs; an index can be made from no other.
+    return places if (np.diff(staying) > 0).all() else None
+
+
+def _neighbours(positions: NDArray[np.intp]) -> bool:
+    return int(positions[-1]) - int(positions[0]) + 1 == len(positions)
 
 
 def _changes(before: PublishedChunks | None, after: PublishedChunks) -> dict[str, int]:

@@ -1,14 +1,16 @@
 """The index that serves queries: made from an earlier one, searched by rounded scores, kept on disk (SPEC 4.3, 6.6)."""
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragspine_assets.retrieval import postings
 from ragspine_assets.retrieval.bm25 import bm25_scores
-from ragspine_assets.retrieval.lexical import LexicalIndex, TermCounts, Texts, best
+from ragspine_assets.retrieval.lexical import LexicalIndex, Texts, best, write_index
 
 WORDS = st.sampled_from(
     ["a", "b", "c", "de", "décor", "深", "深海", "long-word-over-eight", "long-word-over-nine", "\ud800"]
@@ -17,25 +19,53 @@ DOCUMENT = st.lists(WORDS, max_size=12)
 DOCUMENTS = st.lists(DOCUMENT, max_size=12)
 
 
-def saved(index: LexicalIndex, folder: Path) -> dict[str, bytes]:
-    index.save(folder)
+def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@settings(deadline=None, max_examples=60)
-@given(before=DOCUMENTS, picks=st.lists(st.integers(0, 11), max_size=8), new=DOCUMENTS)
-def test_an_index_made_from_an_earlier_one_is_the_same_as_one_made_anew(
-    tmp_path_factory: pytest.TempPathFactory, before: list[list[str]], picks: list[int], new: list[list[str]]
+@settings(deadline=None, max_examples=150)
+@given(
+    before=DOCUMENTS,
+    staying=st.sets(st.integers(0, 11)),
+    new=DOCUMENTS,
+    mix=st.randoms(use_true_random=False),
+    tokens=st.sampled_from([1, 7, 2_000_000]),
+    entries=st.sampled_from([1, 5, 2_000_000]),
+)
+def test_an_index_is_the_same_however_it_was_made(
+    tmp_path_factory: pytest.TempPathFactory,
+    before: list[list[str]],
+    staying: set[int],
+    new: list[list[str]],
+    mix: Random,
+    tokens: int,
+    entries: int,
 ) -> None:
-    picks = [pick for pick in picks if pick < len(before)]
     folder = tmp_path_factory.mktemp("index")
     LexicalIndex(before).save(folder / "before")
-    earlier = LexicalIndex.load(folder / "before").counts()
-    part = np.array([0] * len(picks) + [1] * len(new), np.int32)
-    position = np.array([*picks, *range(len(new))], np.int64)
-    made = LexicalIndex(TermCounts.gathered([earlier, TermCounts.of(new)], part, position))
-    anew = LexicalIndex([*(before[pick] for pick in picks), *new])
-    assert saved(made, folder / "made") == saved(anew, folder / "anew")
+    stays = sorted(one for one in staying if one < len(before))
+    size = len(stays) + len(new)
+    taken = sorted(mix.sample(range(size), len(stays)))
+    places = np.full(len(before), -1, np.int32)
+    places[stays] = taken
+    together, fresh = [], iter(new)
+    for position in range(size):
+        together.append(before[stays[taken.index(position)]] if position in taken else next(fresh))
+    with pytest.MonkeyPatch.context() as patch:
+        # Several blocks and ranges, of documents that a test can make.
+        patch.setattr(postings, "_BATCH", 2)
+        patch.setattr(postings, "_TOKENS", tokens)
+        patch.setattr(postings, "_ENTRIES", entries)
+        earlier = LexicalIndex.load(folder / "before")
+        write_index(folder / "made", new, size=size, earlier=earlier, places=places)
+        write_index(folder / "anew", together, size=size)
+    LexicalIndex(together).save(folder / "saved")
+    assert files(folder / "made") == files(folder / "anew") == files(folder / "saved")
+
+
+def test_a_wrong_number_of_documents_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        write_index(tmp_path, [["a"]], size=2)
 
 
 @settings(deadline=None, max_examples=150)

@@ -1,0 +1,345 @@
+"""Which documents hold a term and how often, gathered block by block and merged term by term (SPEC 4.3).
+
+An index is made of counts alone, so that the terms of a text that did not change need not be found again: its entries
+are taken from an earlier index. A block holds the entries of some documents, those of one term together; blocks can lie
+in a file. What is merged comes out in ranges of terms, so that no more than a block and a range is in memory at once,
+however large the corpus is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+Counts = NDArray[np.integer]
+
+_BATCH = 512
+"""Documents whose tokens are held as strings: of Han characters a chunk has twice as many tokens as letters."""
+
+_TOKENS = 2_000_000
+"""Tokens of a block."""
+
+_ENTRIES = 2_000_000
+"""Entries of a range, unless one term has more."""
+
+_TERMS = 1 << 16
+"""Terms of a range: their numbers in it take two bytes, and such numbers are sorted in linear time."""
+
+
+class Entries(Protocol):
+    """A column of entries, in memory or in a file."""
+
+    def __getitem__(self, part: slice, /) -> NDArray[np.integer]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The entries of some documents, by term and then by document.
+
+    Attributes:
+        terms: numbers of the terms that occur, ascending.
+        starts: where each term's entries begin; one more than there are terms.
+        documents: position of each entry's document, ascending within a term.
+        counts: how often each entry's term is there.
+    """
+
+    terms: Numbers
+    starts: Offsets
+    documents: Entries
+    counts: Entries
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """All entries of some terms that follow one another.
+
+    Attributes:
+        first: number of the first term.
+        frequencies: how many documents hold each term.
+        documents: position of each entry's document, by term, then ascending.
+        counts: how often each entry's term is there.
+    """
+
+    first: int
+    frequencies: Offsets
+    documents: Numbers
+    counts: Counts
+
+
+class _Filed:
+    """A column of entries that lies in a file."""
+
+    __slots__ = ("_file", "_kind", "_start")
+
+    def __init__(self, file: BinaryIO, values: NDArray[np.integer]) -> None:
+        self._file = file
+        self._start = file.seek(0, 2)
+        self._kind = values.dtype
+        file.write(values.data)
+
+    def __getitem__(self, part: slice, /) -> NDArray[np.integer]:
+        self._file.seek(self._start + part.start * self._kind.itemsize)
+        wanted = (part.stop - part.start) * self._kind.itemsize
+        return np.frombuffer(self._file.read(wanted), self._kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Entries of an earlier index that stay.
+
+    Attributes:
+        terms: every term of that index, in order of code points.
+        block: its entries; each term has some.
+        places: for each of its documents the new position, -1 for one that is gone. The order of those that stay is
+            the same as before.
+    """
+
+    terms: Sequence[str]
+    block: Block
+    places: Numbers
+
+
+class Gathering:
+    """Counts the tokens of documents.
+
+    Args:
+        file: where blocks are kept; in memory if there is none.
+    """
+
+    def __init__(self, file: BinaryIO | None = None) -> None:
+        self._file = file
+        # A term that is met for the first time gets the next number.
+        self._vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
+        self._waiting: list[Sequence[str]] = []
+        self._waiting_at: list[int] = []
+        self._numbers: list[Numbers] = []
+        self._documents: list[Numbers] = []
+        self._pending = 0
+        self._blocks: list[Block] = []
+        self._frequencies = np.zeros(0, np.int64)
+        self._most = 0
+
+    def add(self, position: int, tokens: Sequence[str]) -> None:
+        """Count the tokens of the document at a position; positions ascend."""
+        self._waiting.append(tokens)
+        self._waiting_at.append(position)
+        if len(self._waiting) >= _BATCH:
+            self._number()
+
+    def _number(self) -> None:
+        sizes = [len(tokens) for tokens in self._waiting]
+        number = self._vocabulary.__getitem__
+        tokens = chain.from_iterable(map(number, tokens) for tokens in self._waiting)
+        self._numbers.append(np.fromiter(tokens, np.int32, sum(sizes)))
+        self._documents.append(np.repeat(np.array(self._waiting_at, np.int32), sizes))
+        self._waiting, self._waiting_at = [], []
+        self._pending += sum(sizes)
+        if self._pending >= _TOKENS:
+            self._close_block()
+
+    def _close_block(self) -> None:
+        if not self._pending:
+            return
+        keys = np.concatenate(self._numbers).astype(np.int64)
+        keys <<= 32
+        keys |= np.concatenate(self._documents)
+        self._numbers, self._documents, self._pending = [], [], 0
+        keys, times = np.unique(keys, return_counts=True)
+        begins = np.flatnonzero(np.diff(keys >> 32, prepend=-1))
+        terms = (keys[begins] >> 32).astype(np.int32)
+        starts = np.append(begins, len(keys)).astype(np.int64)
+        frequencies = np.zeros(len(self._vocabulary), np.int64)
+        frequencies[: len(self._frequencies)] = self._frequencies
+        frequencies[terms] += np.diff(starts)
+        self._frequencies = frequencies
+        self._most = max(self._most, int(times.max()))
+        self._blocks.append(self._kept(terms, starts, (keys & 0xFFFFFFFF).astype(np.int32), times.astype(np.uint32)))
+
+    def _kept(self, terms: Numbers, starts: Offsets, documents: NDArray[np.integer], times: Counts) -> Block:
+        if self._file is None:
+            return Block(terms, starts, documents, times)
+        return Block(terms, starts, _Filed(self._file, documents), _Filed(self._file, times))
+
+    def merged(self, earlier: Earlier | None = None) -> Merged:
+        """Return all entries by term, with those that stay of an earlier index; nothing can be added after this."""
+        if self._waiting:
+            self._number()
+        self._close_block()
+        met = list(self._vocabulary)
+        order = sorted(range(len(met)), key=met.__getitem__)
+        terms = [met[one] for one in order]
+        frequencies = self._frequencies[order]
+        old, ranks = None, np.arange(len(terms), dtype=np.int64)
+        most = self._most
+        if earlier is not None:
+            staying, most_staying = _frequencies(earlier)
+            most = max(most, most_staying)
+            used = np.flatnonzero(staying)
+            known = list(earlier.terms) if len(used) == len(staying) else [earlier.terms[one] for one in used.tolist()]
+            terms, places, ranks = _united(known, terms)
+            united = np.zeros(len(terms), np.int64)
+            united[places] += staying[used]
+            united[ranks] += frequencies
+            frequencies = united
+            old = _Staying(earlier, used, places.astype(np.int32), staying)
+        rank = np.empty(len(met), np.int32)
+        rank[order] = ranks
+        self._blocks = [self._ranked(block, rank) for block in self._blocks]
+        return Merged(terms, frequencies, most, self._blocks, old)
+
+    def _ranked(self, block: Block, rank: Numbers) -> Block:
+        """Return a block with its terms numbered by their order."""
+        terms = rank[block.terms]
+        order = np.argsort(terms)
+        sizes = np.diff(block.starts)[order]
+        starts = np.zeros(len(order) + 1, np.int64)
+        np.cumsum(sizes, out=starts[1:])
+        entries = np.repeat(block.starts[:-1][order] - starts[:-1], sizes) + np.arange(starts[-1])
+        whole = slice(0, int(starts[-1]))
+        return self._kept(terms[order], starts, block.documents[whole][entries], block.counts[whole][entries])
+
+
+@dataclass(frozen=True, slots=True)
+class _Staying:
+    """What stays of an earlier index, in the numbering of the new one."""
+
+    earlier: Earlier
+    used: Offsets
+    terms: Numbers
+    frequencies: Offsets
+
+    def entries(self, first: int, behind: int) -> tuple[NDArray[np.uint16], Numbers, Counts]:
+        low, high = np.searchsorted(self.terms, (first, behind)).tolist()
+        if low == high:
+            return np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.uint32)
+        numbers = self.used[low:high]
+        block = self.earlier.block
+        part = slice(block.starts.item(numbers[0]), block.starts.item(numbers[-1] + 1))
+        documents = self.earlier.places[block.documents[part]]
+        counts = block.counts[part]
+        if (gone := documents < 0).any():
+            documents, counts = documents[~gone], counts[~gone]
+        places = np.repeat((self.terms[low:high] - first).astype(np.uint16), self.frequencies[numbers])
+        return places, documents, counts
+
+
+def _frequencies(earlier: Earlier) -> tuple[Offsets, int]:
+    """Return how many documents that stay hold each term of an earlier index, and the highest count among them."""
+    starts = earlier.block.starts
+    frequencies = np.zeros(len(earlier.terms), np.int64)
+    most = 0
+    for low, high in _ranges(starts):
+        part = slice(starts.item(low), starts.item(high))
+        stays = earlier.places[earlier.block.documents[part]] >= 0
+        frequencies[low:high] = np.add.reduceat(stays, starts[low:high] - starts[low], dtype=np.int64)
+        most = max(most, int(earlier.block.counts[part][stays].max(initial=0)))
+    return frequencies, most
+
+
+def _united(known: list[str], met: list[str]) -> tuple[list[str], Offsets, Offsets]:
+    """Return two sorted lists as one without repetitions, and where the elements of each are in it."""
+    places = [bisect_left(known, term) for term in met]
+    new = [place == len(known) or known[place] != term for place, term in zip(places, met, strict=True)]
+    is_new, before = np.array(new, np.bool_), np.array(places, np.int64)
+    # A known term moves by the new ones before it, and a term that was met by those and its own place.
+    moved = np.arange(len(known)) + np.searchsorted(before[is_new], np.arange(len(known)), "right")
+    ranks = before + np.cumsum(is_new) - is_new
+    united = [""] * (len(known) + int(is_new.sum()))
+    for rank, term in zip(moved.tolist(), known, strict=True):
+        united[rank] = term
+    for rank, term in zip(ranks.tolist(), met, strict=True):
+        united[rank] = term
+    return united, moved.astype(np.int64), ranks
+
+
+def _ranges(starts: Offsets) -> Iterator[tuple[int, int]]:
+    """Yield ranges of terms with a bounded number of entries, given where the entries of each begin."""
+    low = 0
+    while low < len(starts) - 1:
+        high = int(np.searchsorted(starts, starts[low] + _ENTRIES, "right")) - 1
+        high = min(max(high, low + 1), low + _TERMS, len(starts) - 1)
+        yield low, high
+        low = high
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The entries of all documents.
+
+    Attributes:
+        terms: every term that occurs, in order of code points.
+        frequencies: how many documents hold each.
+        most: the highest count.
+    """
+
+    terms: Sequence[str]
+    frequencies: Offsets
+    most: int
+    _blocks: Sequence[Block]
+    _staying: _Staying | None
+
+    @property
+    def starts(self) -> Offsets:
+        """Where each term's entries begin; one more than there are terms."""
+        starts = np.zeros(len(self.terms) + 1, np.int64)
+        np.cumsum(self.frequencies, out=starts[1:])
+        return starts
+
+    def ranges(self) -> Iterator[Range]:
+        """Yield the entries, some terms at a time, in their order."""
+        kind = smallest_type(self.most)
+        for low, high in _ranges(self.starts):
+            documents, counts = self._entries(low, high)
+            yield Range(low, self.frequencies[low:high], documents, counts.astype(kind, copy=False))
+
+    def _entries(self, first: int, behind: int) -> tuple[Numbers, Counts]:
+        places, documents, counts = self._fresh(first, behind)
+        if self._staying is None:
+            return documents, counts
+        old_places, old_documents, old_counts = self._staying.entries(first, behind)
+        if not len(places):
+            return old_documents, old_counts
+        old_keys, keys = _keys(old_places, old_documents), _keys(places, documents)
+        where = np.searchsorted(old_keys, keys)
+        wider = np.result_type(old_counts, counts)
+        return (
+            np.insert(old_documents, where, documents),
+            np.insert(old_counts.astype(wider, copy=False), where, counts),
+        )
+
+    def _fresh(self, first: int, behind: int) -> tuple[NDArray[np.uint16], Numbers, Counts]:
+        places, documents, counts = [], [], []
+        for block in self._blocks:
+            low, high = np.searchsorted(block.terms, (first, behind)).tolist()
+            if low < high:
+                part = slice(block.starts.item(low), block.starts.item(high))
+                documents.append(block.documents[part])
+                counts.append(block.counts[part])
+                local = (block.terms[low:high] - first).astype(np.uint16)
+                places.append(np.repeat(local, np.diff(block.starts[low : high + 1])))
+        if not places:
+            return np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.uint32)
+        together = np.concatenate(places), np.concatenate(documents), np.concatenate(counts)
+        if len(places) == 1:
+            return together
+        # Blocks follow one another in the order of documents, so a stable sort by term leaves these in order.
+        order = np.argsort(together[0], kind="stable")
+        return together[0][order], together[1][order], together[2][order]
+
+
+def _keys(places: NDArray[np.uint16], documents: Numbers) -> Offsets:
+    return places.astype(np.int64) << 32 | documents
+
+
+def smallest_type(highest: int) -> np.dtype[np.unsignedinteger]:
+    """Return the smallest type of counts up to ``highest``, which depends on nothing else."""
+    return np.min_scalar_type(highest) if highest < 2**32 else np.dtype(np.uint64)
