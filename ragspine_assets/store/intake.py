@@ -40,6 +40,7 @@ from ragspine_assets.policy import (
 
 from .chunk_store import ChunkStore
 from .database import StoreError, registered, transaction
+from .groups import in_groups
 from .labels import Withdraw, raise_labels, record_label_changes
 from .schema import TABLES
 
@@ -270,19 +271,28 @@ class _Intake:
     def _resolved(self) -> Iterator[tuple[str, dict[str, object], LabelVerdict, ResolvedMetadata]]:
         """Resolve every known document again, from what the store remembers of it."""
         reader = self.connection.cursor().sql(
-            "SELECT d.doc_id, d.status, d.front_matter, d.front_matter_problem, d.file_title, d.policy_label, d.policy_reason, d.policy_hash, "
-            f"{', '.join('d.' + name for name in _METADATA)}, d.problems, "
-            "CASE WHEN d.policy_hash = ? THEN NULL ELSE t.text END AS text "
-            "FROM document d LEFT JOIN document_text t USING (doc_id) ORDER BY d.doc_id",
-            params=[self.policy_hash],
+            "SELECT doc_id, status, front_matter, front_matter_problem, file_title, policy_label, policy_reason, "
+            f"policy_hash, {', '.join(_METADATA)}, problems, characters FROM document ORDER BY doc_id"
         )
-        for batch in reader.to_arrow_reader(256):
-            for row in batch.to_pylist():
-                if row["policy_hash"] == self.policy_hash:
-                    verdict = LabelVerdict(row["policy_label"], row["policy_reason"])
-                else:
-                    verdict = explain_sensitivity(row["doc_id"], row["text"] or "", self.policy)
+        for batch in reader.to_arrow_reader(4096):
+            rows = batch.to_pylist()
+            verdicts = self._verdicts([row for row in rows if row["policy_hash"] != self.policy_hash])
+            for row in rows:
+                verdict = verdicts.get(row["doc_id"]) or LabelVerdict(row["policy_label"], row["policy_reason"])
                 yield row["doc_id"], row, verdict, self._resolve(row["doc_id"], row, verdict)
+
+    def _verdicts(self, rows: Sequence[Mapping[str, object]]) -> dict[str, LabelVerdict]:
+        """Return what the policy says of some documents, whose texts are read for it."""
+        sizes = [(str(row["doc_id"]), int(str(row["characters"]))) for row in rows]
+        verdicts: dict[str, LabelVerdict] = {}
+        query = "SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id)"
+        for group in in_groups(self.connection, sizes, query):
+            for row in group.to_pylist():
+                verdicts[row["doc_id"]] = explain_sensitivity(row["doc_id"], row["text"], self.policy)
+        for doc_id, _ in sizes:
+            if doc_id not in verdicts:
+                verdicts[doc_id] = explain_sensitivity(doc_id, "", self.policy)
+        return verdicts
 
     def _resolve(self, doc_id: str, row: Mapping[str, object], verdict: LabelVerdict) -> ResolvedMetadata:
         return resolve_metadata(

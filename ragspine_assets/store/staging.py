@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import duckdb
@@ -20,6 +20,7 @@ from ragspine_assets.chunking.seam import ChunkBatch, DocumentInput, chunk_batch
 
 from .chunk_store import ChunkStore
 from .database import registered, transaction
+from .groups import in_groups
 from .schema import CHUNK_COLUMNS
 
 _META = ("title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
@@ -31,11 +32,14 @@ _FINGERPRINT = (
     + "))"
 )
 _DUE = f"""
-    SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts,
-           {_FINGERPRINT} AS fingerprint, s.doc_id IS NOT NULL AS is_staged
+    SELECT d.doc_id, length(t.text) AS size, {_FINGERPRINT} AS wanted, s.doc_id IS NOT NULL AS is_staged
     FROM document d JOIN document_text t USING (doc_id) LEFT JOIN staged_document s USING (doc_id)
-    WHERE s.fingerprint IS DISTINCT FROM {_FINGERPRINT}
+    WHERE s.fingerprint IS DISTINCT FROM wanted
     ORDER BY d.doc_id
+"""
+_TEXTS = f"""
+    SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts
+    FROM document d JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id) ORDER BY d.doc_id
 """
 
 
@@ -80,9 +84,10 @@ def stage_chunks(
     report = StagingReport(chunker=chunker_identity(chunker, max_chars, overlap_chars))
     with store.connect() as connection:
         _drop_gone(connection, report)
-        reader = connection.cursor().sql(_DUE, params=[report.chunker, report.chunker]).to_arrow_reader(512)
-        due: dict[str, tuple[str, bool]] = {}
-        parts = chunk_batches(_inputs(reader, due), chunker, max_chars=max_chars, overlap_chars=overlap_chars)
+        rows = connection.execute(_DUE, [report.chunker]).fetchall()
+        due = {doc_id: (fingerprint, is_staged) for doc_id, _, fingerprint, is_staged in rows}
+        texts = in_groups(connection, ((row[0], row[1]) for row in rows), _TEXTS)
+        parts = chunk_batches(_inputs(texts), chunker, max_chars=max_chars, overlap_chars=overlap_chars)
         last = time.perf_counter()
         while True:
             started = time.perf_counter()
@@ -102,10 +107,9 @@ def stage_chunks(
     return report
 
 
-def _inputs(reader: pa.RecordBatchReader, due: dict[str, tuple[str, bool]]) -> Iterator[DocumentInput]:
-    for batch in reader:
+def _inputs(texts: Iterable[pa.RecordBatch]) -> Iterator[DocumentInput]:
+    for batch in texts:
         for row in batch.to_pylist():
-            due[row["doc_id"]] = (row["fingerprint"], row["is_staged"])
             meta = DocumentMeta(row["doc_id"], markup=row["markup"] or "plain", **{name: row[name] for name in _META})
             yield DocumentInput(row["text"], meta, tuple(row["page_starts"] or ()))
 

@@ -1,0 +1,58 @@
+"""Reading texts of many documents a group at a time (SPEC 1.9: work and memory in proportion).
+
+To sort or join all texts at once takes room for all of them, and a store that is larger than DuckDB may use is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import duckdb
+import pyarrow as pa
+
+from .database import registered
+
+CHARACTERS = 8_000_000
+"""About how many code points a group of documents has."""
+
+
+def in_groups(
+    connection: duckdb.DuckDBPyConnection,
+    sizes: Iterable[tuple[str, int]],
+    query: str,
+    parameters: Sequence[object] = (),
+    *,
+    limit: int = CHARACTERS,
+) -> Iterator[pa.Table]:
+    """Run a query for one group of documents after the other; between two, the connection is free.
+
+    Args:
+        connection: the open store.
+        sizes: each document and its size, in the order in which they are wanted.
+        query: names the table ``_group``, whose column ``doc_id`` has the documents of the group; it orders its rows
+            itself.
+        parameters: those of the query.
+        limit: how large a group may be. A document that is larger is a group of its own.
+    """
+    group: list[str] = []
+    together = 0
+    for doc_id, size in sizes:
+        if group and together + size > limit:
+            yield _read(connection, group, query, parameters)
+            group, together = [], 0
+        group.append(doc_id)
+        together += size
+    if group:
+        yield _read(connection, group, query, parameters)
+
+
+def _read(
+    connection: duckdb.DuckDBPyConnection, group: list[str], query: str, parameters: Sequence[object]
+) -> pa.Table:
+    with registered(connection, _group=pa.table({"doc_id": pa.array(group, pa.string())})):
+        return connection.sql(query, params=list(parameters)).to_arrow_table()
+
+
+def text_sizes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
+    """Return every document that has a text, and how many code points it has, in order of ids."""
+    return connection.execute("SELECT doc_id, length(text) FROM document_text ORDER BY doc_id").fetchall()
