@@ -7,7 +7,7 @@ belong here: any work. A wrong value fails when the definitions load or the run 
 from pathlib import Path
 
 from dagster import ConfigurableResource, InitResourceContext
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
@@ -65,6 +65,7 @@ class StoreResource(_Strict):
     path: str = Field("data/ragspine.duckdb", description="The store file; created if it is missing.")
     wait_s: float = Field(30.0, ge=0, description="Seconds to wait while another process holds the store.")
     turn_s: float = Field(900.0, ge=0, description="Seconds to wait for runs that started earlier to finish.")
+    _kept: ChunkStore = PrivateAttr()
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
         """Let runs of this instance that started earlier finish first: each proves what it finds, so it must stand still."""
@@ -73,8 +74,23 @@ class StoreResource(_Strict):
             close_dead_runs(context.instance, own=context.run_id)
             take_turn(context.instance, context.run_id, wait_s=self.turn_s, say=say)
 
+    def teardown_after_execution(self, context: InitResourceContext) -> None:
+        """Let go of the file."""
+        del context
+        self._kept.close()
+
+    def model_post_init(self, context: object, /) -> None:
+        """Make the store that the steps of a run share."""
+        del context
+        self._kept = ChunkStore(self.path, wait_s=self.wait_s, keep_open=True)
+
     def open(self) -> ChunkStore:
-        """Return the store; each call on it opens the file and closes it again."""
+        """Return the store, whose file stays open from step to step until the run ends."""
+        return self._kept
+
+    def open_briefly(self) -> ChunkStore:
+        """Return a store that is closed after each call, for work during which others get their turn."""
+        self._kept.close()
         return ChunkStore(self.path, wait_s=self.wait_s)
 
 

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -297,22 +298,24 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
     # The texts that are drawn are read again; how often a term stands in all of them is what the index says, and is
     # proved on those that are drawn.
     documents = [analyzer.terms(texts[position], languages[codes[position]]) for position in read.tolist()]
+    held = [Counter(tokens) for tokens in documents]
     lengths = lexical.lengths()
     wrong = int((lengths[read] != np.fromiter(map(len, documents), np.int64, len(documents))).sum())
     if wrong:
         result.violate("lengths of documents", wrong)
     mean = int(lengths.sum()) / max(len(chunks), 1)
+    frequency = cache(lambda term: len(lexical.documents_with(term)))
     index = NarrativeIndex(chunks.corpus(lexical), analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
     for number, query in enumerate(asked, start=1):
         served = chunks.corpus(lexical).scores(query, analyzer)
         expected = np.zeros(len(read))
-        for place, (position, tokens) in enumerate(zip(read.tolist(), documents, strict=True)):
-            held = Counter(tokens)
+        for place, position in enumerate(read.tolist()):
+            norm = K1 * (1 - B + B * len(documents[place]) / mean)
             for term in terms[query, languages[codes[position]]]:
-                if tf := held[term]:
-                    df = len(lexical.documents_with(term))
+                if tf := held[place][term]:
+                    df = frequency(term)
                     idf = math.log(1 + (len(chunks) - df + 0.5) / (df + 0.5))
-                    expected[place] += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * len(tokens) / mean))
+                    expected[place] += idf * tf * (K1 + 1) / (tf + norm)
         result.checked += len(read)
         wrong = int((~np.isclose(served[read], expected, rtol=_TOLERANCE, atol=0)).sum())
         if wrong:

@@ -73,6 +73,8 @@ class ChunkStore:
         wait_s: seconds to wait, with back-off, while another process holds the store.
         memory_limit: what DuckDB's buffers may take before it spills beside the store.
         threads: threads a query may use; at most 4 when not given.
+        keep_open: leave the file open between calls, until `close`: whoever makes many calls in a row saves the time of
+            opening it. Nobody else gets a turn.
 
     Raises:
         StoreBusyError: (any call) another process held the store for too long; the message names it.
@@ -80,7 +82,13 @@ class ChunkStore:
     """
 
     def __init__(
-        self, path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320MB", threads: int | None = None
+        self,
+        path: str | Path,
+        *,
+        wait_s: float = 30.0,
+        memory_limit: str = "320MB",
+        threads: int | None = None,
+        keep_open: bool = False,
     ) -> None:
         self.path = path if str(path) == MEMORY else Path(path)
         self._wait_s = wait_s
@@ -88,6 +96,9 @@ class ChunkStore:
         self._threads = threads
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._held = ExitStack()
+        self._keep_open = keep_open
+        self._kept: duckdb.DuckDBPyConnection | None = None
+        self._file = ExitStack()
         self._migrated = False
         if str(path) == MEMORY:
             self.__enter__()
@@ -104,7 +115,7 @@ class ChunkStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if str(self.path) != MEMORY:
-            self.close()
+            self._held.close()
 
     @property
     def is_open(self) -> bool:
@@ -114,6 +125,8 @@ class ChunkStore:
     def close(self) -> None:
         """Close the file if this store holds it open."""
         self._held.close()
+        self._kept = None
+        self._file.close()
 
     def connect(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Open the store for a block of work, with a current schema; nested blocks share one connection."""
@@ -124,17 +137,36 @@ class ChunkStore:
         if self._connection is not None:
             yield self._connection
             return
-        with open_database(
-            self.path, wait_s=self._wait_s, memory_limit=self._memory_limit, threads=self._threads
-        ) as connection:
-            if not self._migrated:
-                migrate(connection)
-                self._migrated = True
-            self._connection = connection
+        connection = self._kept or self._open()
+        self._connection = connection
+        try:
+            yield connection
+        except BaseException:
+            # Whatever state it is in, the next call finds the file as it is on disk.
+            self._keep(None)
+            raise
+        else:
+            self._keep(connection if self._keep_open else None)
+        finally:
+            self._connection = None
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        connection = self._file.enter_context(
+            open_database(self.path, wait_s=self._wait_s, memory_limit=self._memory_limit, threads=self._threads)
+        )
+        if not self._migrated:
             try:
-                yield connection
-            finally:
-                self._connection = None
+                migrate(connection)
+            except BaseException:
+                self._file.close()
+                raise
+            self._migrated = True
+        return connection
+
+    def _keep(self, connection: duckdb.DuckDBPyConnection | None) -> None:
+        self._kept = connection
+        if connection is None:
+            self._file.close()
 
     def init_schema(self) -> None:
         """Create what is missing and add missing columns; silent on a current schema (SPEC 3.2)."""

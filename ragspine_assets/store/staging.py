@@ -32,7 +32,7 @@ _FINGERPRINT = (
     + "))"
 )
 _DUE = f"""
-    SELECT d.doc_id, length(t.text) AS size, {_FINGERPRINT} AS wanted, s.doc_id IS NOT NULL AS is_staged
+    SELECT d.doc_id, d.characters AS size, {_FINGERPRINT} AS wanted, s.doc_id IS NOT NULL AS is_staged
     FROM document d JOIN document_text t USING (doc_id) LEFT JOIN staged_document s USING (doc_id)
     WHERE s.fingerprint IS DISTINCT FROM wanted
     ORDER BY d.doc_id

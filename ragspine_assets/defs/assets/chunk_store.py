@@ -1,9 +1,9 @@
 """The asset `chunk_store`: the versions of every document's chunks."""
 
-from dagster import DataVersion, MaterializeResult, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
 from ragspine_assets.defs.resources import StoreResource
 from ragspine_assets.defs.tables import column_schema, seconds, table
 from ragspine_assets.store import activate_staged
@@ -24,7 +24,7 @@ from .chunks import chunks
     ),
 )
 @step_boundary("chunk_store")
-def chunk_store(store: StoreResource) -> MaterializeResult:
+def chunk_store(context: AssetExecutionContext, store: StoreResource) -> MaterializeResult:
     """Write new versions where staged and active chunks differ (SPEC 3)."""
     with store.open() as opened:
         report = activate_staged(opened)
@@ -38,8 +38,9 @@ def chunk_store(store: StoreResource) -> MaterializeResult:
                ("new", "changed", "unchanged", "removed")},
             "chunks written": report.chunks_written,
             "chunks of inactive versions": overview.inactive_chunks,
-            "chunks by language and label": stacked_bars(
-                overview.by_language, LABEL_COLOURS, "Active chunks by language and label"
+            "chunks by language and label": drawn(
+                context, "chunks by language and label", stacked_bars,
+                overview.by_language, LABEL_COLOURS, "Active chunks by language and label",
             ),
             "newest versions": table(overview.newest, ("document", "version", "chunks")),
             "seconds": seconds(report.seconds),

@@ -3,7 +3,7 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import histogram
+from ragspine_assets.defs.plots import drawn, histogram
 from ragspine_assets.defs.resources import ChunkerResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.store import stage_chunks
@@ -44,8 +44,9 @@ def chunks(context: AssetExecutionContext, store: StoreResource, chunker: Chunke
             "chunker": report.chunker,
             **{f"documents {outcome}": report.outcomes[outcome] for outcome in
                ("new", "changed", "unchanged", "removed", "failed")},
-            "chunk lengths": histogram(
-                overview.length_edges, overview.length_counts, "Chunks by length", "code points"
+            "chunk lengths": drawn(
+                context, "chunk lengths", histogram,
+                overview.length_edges, overview.length_counts, "Chunks by length", "code points",
             ),
             "largest documents": table(overview.largest, ("document", "chunks", "characters", "pages")),
             "could not be cut": lines(overview.failed, "document"),

@@ -3,7 +3,7 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.graph import withdraw_documents
@@ -66,8 +66,9 @@ def raw_documents(
             "labels raised": report.raised,
             "labels lowered": report.lowered,
             "changed documents": table(changes, _CHANGES),
-            "documents by status and label": stacked_bars(
-                overview.by_status, LABEL_COLOURS, "Documents by status and label"
+            "documents by status and label": drawn(
+                context, "documents by status and label", stacked_bars,
+                overview.by_status, LABEL_COLOURS, "Documents by status and label",
             ),
             "to look at": lines(report.problems, "what"),
             "passed over": table([{"why": w, "files": n} for w, n in sorted(report.passed_over.items())], ("why", "files")),

@@ -4,7 +4,7 @@ from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.model_metadata import model_metadata, shown_types
-from ragspine_assets.defs.plots import network
+from ragspine_assets.defs.plots import drawn, network
 from ragspine_assets.defs.resources import (
     LLMProviderResource,
     ProfileResource,
@@ -42,7 +42,7 @@ def relation_graph(
 ) -> MaterializeResult:
     """Bring the graph up to date with chunks, facts and profile (SPEC 5)."""
     # Not held open: nobody may wait for the store while a model answers.
-    opened = store.open()
+    opened = store.open_briefly() if relation_extractor.spec != "none" else store.open()
     domain = profile.load()
     provider, why_none = llm_provider.make() if asks_a_model(relation_extractor.spec) else (None, "")
     extractor = relation_extractor.make(domain, provider, opened)
@@ -73,6 +73,6 @@ def relation_graph(
                  for t, n in sorted(edges.items())],
                 ("type", "edges", "evidence", "added", "removed"),
             ),
-            "graph": network(overview.nodes, overview.edges, overview.words),
+            "graph": drawn(context, "graph", network, overview.nodes, overview.edges, overview.words),
         },
     )  # fmt: skip

@@ -10,7 +10,7 @@ from dagster import (
 )
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, StoreResource
 from ragspine_assets.defs.tables import arrow_schema, seconds, table
 from ragspine_assets.serving import PublishReport, publish_snapshot
@@ -48,10 +48,10 @@ def serving_snapshot(
             failed_checks=failed_upstream_checks(context.instance),
             profile=profile.load(),
         )
-    return _shown(report, snapshots.path)
+    return _shown(context, report, snapshots.path)
 
 
-def _shown(report: PublishReport, folder: str) -> MaterializeResult:
+def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -> MaterializeResult:
     manifest, counts = report.manifest, report.manifest.counts
     labels = {label: counts.get(f"chunks {label}", 0) for label in LABEL_COLOURS}
     sizes: dict[str, int] = {}
@@ -75,7 +75,9 @@ def _shown(report: PublishReport, folder: str) -> MaterializeResult:
             "snapshots deleted because there are newer ones": len(report.pruned),
             "bytes": report.bytes,
             "parts": table([{"part": part, "bytes": size} for part, size in sorted(sizes.items())], ("part", "bytes")),
-            "chunks by label": stacked_bars({"chunks": labels}, LABEL_COLOURS, "Published chunks by label"),
+            "chunks by label": drawn(
+                context, "chunks by label", stacked_bars, {"chunks": labels}, LABEL_COLOURS, "Published chunks by label"
+            ),
             "seconds": seconds(report.seconds),
         },
     )  # fmt: skip
