@@ -134,11 +134,11 @@ def audit_external_model_edges(store: ChunkStore, profile: DomainProfile) -> Aud
             ) GROUP BY name ORDER BY name
             """
         ).fetchall()
-    for shown, doc_id, n, external in rows:
-        result.checked += int(n)
-        words = {_letters(word) for word in re.split(r"[\W_]+", shown)}
-        if external or _letters(shown) in letters or words & letters or gate.detect(shown).external_entity:
-            result.violate(name(doc_id) if doc_id else "a model edge", int(n))
+        for shown, doc_id, n, external in rows:
+            result.checked += int(n)
+            words = {_letters(word) for word in re.split(r"[\W_]+", shown)}
+            if external or _letters(shown) in letters or words & letters or gate.detect(shown).external_entity:
+                result.violate(name(doc_id) if doc_id else "a model edge", int(n))
     return result.conclude(
         f"None of {result.checked} ends and types of model edges names an external entity.",
         "ends or types of model edges name an external entity. Run refresh: the gate drops them.",

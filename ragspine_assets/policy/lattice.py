@@ -24,7 +24,7 @@ class Sensitivity(StrEnum):
     @property
     def rank(self) -> int:
         """Position in the lattice, from 0 (PUBLIC) to 3 (RESTRICTED)."""
-        return _RANKS[self.value]
+        return _RANKS[self._value_]
 
     # A StrEnum would compare by spelling, where CONFIDENTIAL < PUBLIC. A plain string is read as a label first.
     def __lt__(self, other: str) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ragspine_assets.policy import is_restricted
+from ragspine_assets.policy import document_reference, is_restricted
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
 from ragspine_assets.retrieval.rerank import ListwiseJudge
 from ragspine_assets.retrieval.tokens import tokenize
-from ragspine_assets.store.audit import AuditResult, references
+from ragspine_assets.store.audit import AuditResult
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
+from ragspine_assets.store.intake import reference_key
 
 PROBES = 40
 HAYSTACK = 3000
@@ -62,7 +63,7 @@ def audit_isolation(
     """
     result = AuditResult()
     with store.connect() as connection:
-        name = references(connection)
+        key = reference_key(connection)
         haystack, probes = _sample(store)
     if not probes:
         result.message = "The store holds no RESTRICTED chunk, so there is nothing to probe with."
@@ -80,13 +81,13 @@ def audit_isolation(
         query = " ".join(dict.fromkeys(tokenize(probe.text)[: 4 * _QUERY_TOKENS]))
         for snippet in retriever.retrieve(query, top_k=20):
             if snippet.get("chunk_id") in secret_ids or snippet.get("doc_id") in secret_documents:
-                result.violate(f"{name(str(snippet.get('doc_id')))} (snippet)")
+                result.violate(f"{document_reference(str(snippet.get('doc_id')), key)} (snippet)")
             shown = str(snippet.get("prompt_text", ""))
             if shown in secret_texts and shown not in open_texts:
-                result.violate(f"{name(secret_texts[shown])} (prompt_text)")
+                result.violate(f"{document_reference(secret_texts[shown], key)} (prompt_text)")
         for text in judge.seen:
             if text in secret_texts and text not in open_texts:
-                result.violate(f"{name(secret_texts[text])} (judge prompt)")
+                result.violate(f"{document_reference(secret_texts[text], key)} (judge prompt)")
         judge.seen.clear()
     return result.conclude(
         f"{result.checked} probes with RESTRICTED chunks' own words brought none of them out.",

@@ -75,7 +75,8 @@ def _labels_now(connection: duckdb.DuckDBPyConnection) -> tuple[dict[str, Sensit
         "UNION SELECT doc_id, sensitivity, status FROM document"
     ).fetchall():
         label = read_label(raw)
-        labels[doc_id] = max(labels.get(doc_id, Sensitivity.PUBLIC), label, key=lambda one: one.rank)
+        if label.rank >= labels.get(doc_id, Sensitivity.PUBLIC).rank:
+            labels[doc_id] = label
         if status == "removed":
             gone.add(doc_id)
     return labels, gone
@@ -220,30 +221,30 @@ def audit_published_labels(
         current = current_name(root)
     except SnapshotError:
         current = None
+    withdrawn = False
     with store.connect() as connection:
         open_name, key = references(connection), reference_key(connection)
         labels, _ = _labels_now(connection)
-    withdrawn = False
-    for folder in snapshot_folders(root):
-        broken = []
-        try:
-            limit = read_label(read_manifest(folder).max_label)
-            table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"]).group_by(["doc_id", "sensitivity"])
-            for row in table.aggregate([]).to_pylist():
-                result.checked += 1
-                doc_id = row["doc_id"]
-                said = asked.get(doc_id, Sensitivity.PUBLIC)
-                now = max(labels.get(doc_id, Sensitivity.PUBLIC), read_label(row["sensitivity"]), said, key=_rank)
-                if now > limit or limit is Sensitivity.RESTRICTED:
-                    secret = said is Sensitivity.RESTRICTED
-                    broken.append(document_reference(doc_id, key) if secret else open_name(doc_id))
-        except (SnapshotError, OSError, pa.ArrowException, KeyError):
-            broken.append("a snapshot that cannot be read")
-        for reference in broken:
-            result.violate(reference)
-        if broken and withdraw and folder.name == current:
-            withdraw_current(root)
-            withdrawn = True
+        for folder in snapshot_folders(root):
+            broken = []
+            try:
+                limit = read_label(read_manifest(folder).max_label)
+                table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"]).group_by(["doc_id", "sensitivity"])
+                for row in table.aggregate([]).to_pylist():
+                    result.checked += 1
+                    doc_id = row["doc_id"]
+                    said = asked.get(doc_id, Sensitivity.PUBLIC)
+                    now = max(labels.get(doc_id, Sensitivity.PUBLIC), read_label(row["sensitivity"]), said, key=_rank)
+                    if now > limit or limit is Sensitivity.RESTRICTED:
+                        secret = said is Sensitivity.RESTRICTED
+                        broken.append(document_reference(doc_id, key) if secret else open_name(doc_id))
+            except (SnapshotError, OSError, pa.ArrowException, KeyError):
+                broken.append("a snapshot that cannot be read")
+            for reference in broken:
+                result.violate(reference)
+            if broken and withdraw and folder.name == current:
+                withdraw_current(root)
+                withdrawn = True
     if not result.checked and result.passed:
         result.warnings.append(NOTHING)
     return result.conclude(

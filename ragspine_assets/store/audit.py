@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import duckdb
@@ -89,7 +89,9 @@ def references(connection: duckdb.DuckDBPyConnection) -> Callable[[str], str]:
         if not key:
             # Where nothing is broken nobody is named, and the tables need not be read for it.
             key = reference_key(connection)
-            open_ids.update(row[0] for row in connection.execute(_OPEN_IDS).fetchall())
+            # On a connection of its own, since somebody may be reading from this one.
+            with connection.cursor() as own:
+                open_ids.update(row[0] for row in own.execute(_OPEN_IDS).fetchall())
         return doc_id if doc_id in open_ids else document_reference(doc_id, key)
 
     return name
@@ -178,19 +180,19 @@ def _files_below(root: str | Path) -> Iterator[tuple[str, float]]:
     seen: set[str] = set()
     for folder, folders, names in os.walk(base):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
+        below = os.path.relpath(folder, base)
         for file_name in sorted(names):
-            path = os.path.join(folder, file_name)
-            if file_name.startswith((".", "~$")) or Path(file_name).suffix.lower() not in SUPPORTED_SUFFIXES:
+            if file_name.startswith((".", "~$")) or os.path.splitext(file_name)[1].lower() not in SUPPORTED_SUFFIXES:
                 continue
-            if os.path.islink(path) or not os.path.isfile(path) or os.path.relpath(path, base) == "metadata.csv":
-                continue
-            doc_id = unicodedata.normalize("NFC", os.path.relpath(path, base).replace(os.sep, "/"))
+            relative = file_name if below == os.curdir else os.path.join(below, file_name)
+            doc_id = unicodedata.normalize("NFC", relative.replace(os.sep, "/"))
             try:
                 doc_id.encode()
-                if doc_id not in seen:
-                    yield doc_id, os.stat(path).st_ctime
+                state = os.lstat(os.path.join(folder, file_name))
             except (UnicodeEncodeError, FileNotFoundError):
                 continue
+            if stat.S_ISREG(state.st_mode) and relative != "metadata.csv" and doc_id not in seen:
+                yield doc_id, state.st_ctime
             seen.add(doc_id)
 
 
@@ -310,7 +312,10 @@ def _glob(pattern: str) -> str:
 
 def _bytes_of(path: Path) -> bytes | None:
     try:
-        return path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        # A pipe without a writer would block its reader for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     except OSError:
         return None
 
@@ -347,11 +352,14 @@ def audit_chunk_text(store: ChunkStore) -> AuditResult:
     with store.connect() as connection:
         name = references(connection)
         for group in in_groups(connection, text_sizes(connection), _QUOTES):
-            rows = zip(*(column.to_pylist() for column in group.columns), strict=True)
-            for doc_id, (document, *chunks) in groupby(rows, key=itemgetter(0)):
+            doc_ids, seqs, starts, ends, texts = (column.to_pylist() for column in group.columns)
+            documents = [place for place, seq in enumerate(seqs) if seq is None]
+            for first, behind in pairwise([*documents, len(seqs)]):
                 result.checked += 1
-                if why := _misquoted(_canonical(document[-1]), chunks):
-                    result.violate(f"{name(doc_id)} ({why})")
+                chunks = slice(first + 1, behind)
+                why = _misquoted(_canonical(texts[first]), seqs[chunks], starts[chunks], ends[chunks], texts[chunks])
+                if why:
+                    result.violate(f"{name(doc_ids[first])} ({why})")
     return result.conclude(
         f"The chunks of all {result.checked} documents quote their text exactly and cover all of it.",
         "documents have chunks that do not quote or cover their text. Run refresh; if it stays, report the chunker.",
@@ -364,26 +372,30 @@ _EDGES = re.compile(rf"^(?:\s|{_ZERO_WIDTH.pattern})+|(?:\s|{_ZERO_WIDTH.pattern
 
 def _canonical(text: str) -> str:
     """Derive the canonical text again, from the rule and not from the code that stored it (SPEC 1.5)."""
-    strip = partial(_EDGES.sub, "") if _ZERO_WIDTH.search(text) else str.strip
+    strip = str.strip if text.isascii() or not _ZERO_WIDTH.search(text) else partial(_EDGES.sub, "")
     return "\n".join(filter(None, map(strip, text.split("\n"))))
 
 
-def _misquoted(canonical: str, chunks: Sequence[tuple[str, int, int, int, str]]) -> str:
+def _misquoted(canonical: str, seqs: list[int], starts: list[int], ends: list[int], texts: list[str]) -> str:
     """Name what is wrong with one document's chunks, or return ``''``."""
-    if not chunks:
+    if not seqs:
         return "no chunks" if canonical else ""
-    covered = previous = 0
-    for place, (_, seq, start, end, text) in enumerate(chunks):
-        if seq != place:
-            return "gap in seq"
-        if not text or canonical[start:end] != text or end - start != len(text):
-            return "text differs"
-        if start < previous:
-            return "goes back"
-        if start > covered and canonical[covered:start].strip():
-            return "text left out"
-        previous, covered = start, max(covered, end)
-    return "text left out" if canonical[covered:].strip() else ""
+    if seqs != list(range(len(seqs))):
+        return "gap in seq"
+    if [canonical[start:end] for start, end in zip(starts, ends, strict=True)] != texts or not all(texts):
+        return "text differs"
+    if [end - start for start, end in zip(starts, ends, strict=True)] != list(map(len, texts)):
+        return "text differs"
+    if starts != sorted(starts):
+        return "goes back"
+    # What lies between the farthest end so far and the next start.
+    covered = accumulate(ends, max, initial=0)
+    if any(
+        start > end and canonical[end:start].strip()
+        for end, start in zip(covered, [*starts, len(canonical)], strict=True)
+    ):
+        return "text left out"
+    return ""
 
 
 _WINDOWS = """

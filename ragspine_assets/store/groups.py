@@ -54,5 +54,8 @@ def _read(
 
 
 def text_sizes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:
-    """Return every document that has a text, and how many code points it has, in order of ids."""
-    return connection.execute("SELECT doc_id, length(text) FROM document_text ORDER BY doc_id").fetchall()
+    """Return every document that has a text, and about how many code points it has, in order of ids."""
+    return connection.execute(
+        "SELECT t.doc_id, coalesce(d.characters, 0) FROM document_text t LEFT JOIN document d USING (doc_id) "
+        "ORDER BY t.doc_id"
+    ).fetchall()

@@ -12,7 +12,7 @@ import os
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -262,17 +262,22 @@ class _Intake:
         self.emptied: list[tuple[str, dict[str, object]]] = []
         self.extracted: set[str] = set()
         self.noted: set[str] = set()
+        self.stale: set[str] = set()
 
     def reference(self, doc_id: str, label: object) -> str:
         return document_reference(doc_id, self.key) if read_label(label) is Sensitivity.RESTRICTED else doc_id
 
     # -- labels ------------------------------------------------------------------------------------------------
 
-    def _resolved(self) -> Iterator[tuple[str, dict[str, object], LabelVerdict, ResolvedMetadata]]:
-        """Resolve every known document again, from what the store remembers of it."""
+    def _resolved(
+        self, only: AbstractSet[str] | None = None
+    ) -> Iterator[tuple[str, dict[str, object], LabelVerdict, ResolvedMetadata]]:
+        """Resolve every known document again, or some of them, from what the store remembers of it."""
         reader = self.connection.cursor().sql(
             "SELECT doc_id, status, front_matter, front_matter_problem, file_title, policy_label, policy_reason, "
-            f"policy_hash, {', '.join(_METADATA)}, problems, characters FROM document ORDER BY doc_id"
+            f"policy_hash, {', '.join(_METADATA)}, problems, characters FROM document "
+            "WHERE $only IS NULL OR doc_id IN (SELECT unnest($only::VARCHAR[])) ORDER BY doc_id",
+            params={"only": None if only is None else sorted(only)},
         )
         for batch in reader.to_arrow_reader(4096):
             rows = batch.to_pylist()
@@ -308,6 +313,8 @@ class _Intake:
         started = time.perf_counter()
         raises: dict[str, tuple[Sensitivity, str]] = {}
         for doc_id, row, _, resolved in self._resolved():
+            if not self._is_current(row, _state_of(row, resolved)):
+                self.stale.add(doc_id)
             label = read_label(resolved.sensitivity)
             if label.rank > read_label(row["sensitivity"]).rank:
                 raises[doc_id] = (label, resolved.label_reason)
@@ -322,21 +329,12 @@ class _Intake:
         started = time.perf_counter()
         changed: list[dict[str, object]] = []
         relabelled: list[tuple[str, str, str, str]] = []
-        for doc_id, row, verdict, resolved in self._resolved():
-            if doc_id in self.extracted:
+        for doc_id, row, verdict, resolved in self._resolved(self.stale - self.extracted):
+            state = _state_of(row, resolved)
+            if self._is_current(row, state):
                 continue
-            values = _metadata_columns(resolved)
-            problems = "\n".join(resolved.problems)
-            if (
-                row["status"] == "failed"
-                and row["label_reason"] == _NOT_YET_LABELLED
-                and resolved.label_reason != ROW_REASON
-            ):
-                values |= {"sensitivity": row["sensitivity"], "label_reason": row["label_reason"]}
-            same = all(row[name] == value for name, value in values.items())
-            if same and row["problems"] == problems and row["policy_hash"] == self.policy_hash:
-                continue
-            if not same:
+            values = {name: state[name] for name in _METADATA}
+            if any(row[name] != value for name, value in values.items()):
                 if values["sensitivity"] != row["sensitivity"]:
                     relabelled.append(
                         (doc_id, str(row["sensitivity"]), str(values["sensitivity"]), str(values["label_reason"]))
@@ -348,7 +346,7 @@ class _Intake:
                     self.report.note(self.reference(doc_id, label), "changed", why)
                     self.noted.add(doc_id)
             changed.append(
-                {"doc_id": doc_id, **values, "problems": problems, "policy_hash": self.policy_hash,
+                {"doc_id": doc_id, **state, "policy_hash": self.policy_hash,
                  "policy_label": str(verdict.label), "policy_reason": verdict.reason}
             )  # fmt: skip
         if changed:
@@ -357,6 +355,9 @@ class _Intake:
                 self._update("document", changed)
             self.report.lowered += len(relabelled)
         self.report.seconds["metadata"] += time.perf_counter() - started
+
+    def _is_current(self, row: Mapping[str, object], state: Mapping[str, str]) -> bool:
+        return row["policy_hash"] == self.policy_hash and all(row[name] == value for name, value in state.items())
 
     # -- the breaker -------------------------------------------------------------------------------------------
 
@@ -630,8 +631,10 @@ class _Intake:
         with registered(self.connection, _rows=incoming):
             self.connection.execute(f"UPDATE {table} AS t SET {assignments} FROM _rows r WHERE t.doc_id = r.doc_id")
 
-    def _delete(self, table: str, doc_ids: Iterable[str]) -> None:
-        with registered(self.connection, _rows=pa.table({"doc_id": pa.array(list(doc_ids), pa.string())})):
+    def _delete(self, table: str, doc_ids: Sequence[str]) -> None:
+        if not doc_ids:
+            return
+        with registered(self.connection, _rows=pa.table({"doc_id": pa.array(doc_ids, pa.string())})):
             self.connection.execute(f"DELETE FROM {table} WHERE doc_id IN (SELECT doc_id FROM _rows)")
 
 
@@ -657,6 +660,16 @@ def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[s
 
 def _metadata_columns(resolved: ResolvedMetadata) -> dict[str, object]:
     return {name: str(getattr(resolved, name)) for name in _METADATA}
+
+
+def _state_of(row: Mapping[str, object], resolved: ResolvedMetadata) -> dict[str, str]:
+    """Return the columns that a document's metadata decide."""
+    values = {name: str(getattr(resolved, name)) for name in _METADATA} | {"problems": "\n".join(resolved.problems)}
+    # The label of a file that was never read is not what its metadata say, unless somebody wrote a row for it.
+    unread = row["status"] == "failed" and row["label_reason"] == _NOT_YET_LABELLED
+    if unread and resolved.label_reason != ROW_REASON:
+        values |= {"sensitivity": str(row["sensitivity"]), "label_reason": str(row["label_reason"])}
+    return values
 
 
 def _now() -> datetime:
