@@ -20,16 +20,17 @@ import time
 from pathlib import Path
 
 RUN = """
-import json, os, re, resource, sys, time
+import gc, json, os, re, resource, sys, time
 started = time.perf_counter(), time.process_time()
 from dagster import DagsterInstance
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
+gc.freeze()  # as `make run` and the code location do
 imported = time.perf_counter() - started[0]
 source, store, home = sys.argv[1:]
 os.makedirs(home, exist_ok=True)
 config = ServiceConfig(source=source, store=store, profile="", facts="", snapshots=home + "/snapshots")
-with DagsterInstance.local_temp(home) as instance:
+with DagsterInstance.local_temp(home, overrides={"telemetry": {"enabled": False}}) as instance:
     result = build_defs(config).resolve_job_def("refresh").execute_in_process(
         instance=instance, run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
     )
