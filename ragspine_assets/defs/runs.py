@@ -7,10 +7,10 @@ its checks on what the other has half done.
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 
 from ragspine_assets.store import StoreBusyError
 
@@ -50,7 +50,7 @@ def close_dead_runs(instance: DagsterInstance, *, own: str = "") -> list[str]:
     closed = []
     for record in instance.get_run_records(RunsFilter(statuses=_OPEN)):
         run = record.dagster_run
-        pid = _process_of(instance, run.run_id, run.tags)
+        pid = _process_of(instance, run)
         if run.run_id == own:
             continue
         if pid is not None and not _is_alive(pid, _started(record)):
@@ -74,7 +74,7 @@ def runs_at_work(instance: DagsterInstance, *, own: str = "") -> list[RunAtWork]
     found = []
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
         run: DagsterRun = record.dagster_run
-        pid = _process_of(instance, run.run_id, run.tags)
+        pid = _process_of(instance, run)
         if run.run_id != own and pid is not None and _is_alive(pid, _started(record)):
             found.append(RunAtWork(run.run_id, run.job_name.strip("_").lower(), pid, _started(record)))
     return sorted(found, key=lambda run: (run.started_s, run.run_id))
@@ -131,18 +131,21 @@ def _never_started(record: RunRecord) -> bool:
     )
 
 
-def _process_of(instance: DagsterInstance, run_id: str, tags: Mapping[str, str]) -> int | None:
-    """Find the process of a run: in the tag of our launcher, else in Dagster's own event about it."""
-    if tags.get(PID_TAG, "").isdecimal():
-        return int(tags[PID_TAG])
-    for entry in instance.all_logs(run_id):
-        event = entry.dagster_event
+def _process_of(instance: DagsterInstance, run: DagsterRun) -> int | None:
+    """Find the process of a run: in Dagster's own event about it, else in the tag of our launcher.
+
+    The tag comes second, and only for a run that has started: the UI copies tags when a run is launched from another, and
+    they name the process of that one.
+    """
+    for record in instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ENGINE_EVENT).records:
+        event = record.event_log_entry.dagster_event
         data = getattr(event, "event_specific_data", None) if event else None
         for key, value in (getattr(data, "metadata", None) or {}).items():
             number = getattr(value, "text", None) or getattr(value, "value", None)
             if key == "pid" and str(number).isdecimal():
                 return int(str(number))
-    return None
+    named = run.tags.get(PID_TAG, "")
+    return int(named) if named.isdecimal() and run.status is not DagsterRunStatus.STARTING else None
 
 
 def _is_alive(pid: int, run_started_s: float) -> bool:

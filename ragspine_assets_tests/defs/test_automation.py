@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.events import EngineEventData
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs, failures, launch, sensors
@@ -367,6 +368,19 @@ def test_a_number_that_another_process_got_since_is_not_taken_for_the_runs_proce
     finally:
         later.kill()
         later.wait()
+
+
+def test_a_run_that_was_launched_with_the_tags_of_a_dead_one_is_not_taken_for_dead(instance: dg.DagsterInstance) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    copied = instance.create_run_for_job(refresh_job(), tags={PID_TAG: str(dead.pid)})
+    instance.handle_run_event(copied.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
+    assert close_dead_runs(instance) == []
+    instance.report_engine_event("Started process for run.", copied, EngineEventData.in_process(os.getpid()))
+    assert close_dead_runs(instance) == []
+    instance.handle_run_event(copied.run_id, dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "refresh"))
+    assert close_dead_runs(instance) == []
+    assert [run.pid for run in runs_at_work(instance)] == [os.getpid()]
 
 
 # -- telling about failures ----------------------------------------------------------------------------------------------
