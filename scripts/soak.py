@@ -18,10 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import duckdb
+
+from ragspine_assets_tests.e2e.server import ENDED, Server, running
 
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ["valve", "river", "ledger", "turbine", "archive", "signal", "harbour", "copper", "season", "motion", "cargo"]
@@ -67,13 +69,25 @@ def environment(**more: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def start(folder: Path, job: str = "refresh", **more: str) -> subprocess.Popen[str]:
-    """Start a job as the command line does, in a process group of its own."""
-    if not (folder / "dagster.yaml").exists():
-        shutil.copy(ROOT / "dagster.yaml", folder)
-    (folder / ".dagster").mkdir(exist_ok=True)
+def absolute(folder: Path) -> dict[str, str]:
+    """Return the settings of a folder for a process that works elsewhere."""
+    return {
+        "RAGSPINE_SOURCE": str(folder / "source"), "RAGSPINE_STORE": str(folder / STORE),
+        "RAGSPINE_PROFILE": str(folder / "profile.toml"), "RAGSPINE_FACTS": str(folder / "facts.csv"),
+        "RAGSPINE_SNAPSHOTS": str(folder / "snapshots"),
+    }  # fmt: skip
+
+
+def start(folder: Path, job: str = "refresh", *, at: Path | None = None, **more: str) -> subprocess.Popen[str]:
+    """Start a job as the command line does, in a process group of its own; ``at`` is where its history is."""
+    at = at or folder
+    if not (at / "dagster.yaml").exists():
+        shutil.copy(ROOT / "dagster.yaml", at)
+    (at / ".dagster").mkdir(exist_ok=True)
+    if at != folder:
+        more = {**absolute(folder), **more}
     return subprocess.Popen(
-        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=folder, env=environment(**more),
+        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=at, env=environment(**more),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -88,16 +102,62 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, output
 
 
-def run(folder: Path, job: str = "refresh", **more: str) -> tuple[int, str]:
+def run(folder: Path, job: str = "refresh", *, at: Path | None = None, **more: str) -> tuple[int, str]:
     """Run a job to its end."""
-    return finish(start(folder, job, **more))
+    return finish(start(folder, job, at=at, **more))
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """End a run and its workers at once, as a machine that loses power does."""
+    """End a run at once, and see that the workers it had started do not outlive it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    no_workers_of(process.pid)
+
+
+def no_workers_of(pid: int) -> None:
+    """See that a dead run's workers end by themselves: they hold text of documents in memory."""
+    until = time.monotonic() + 5
+    while left := list(workers_of(pid)):
+        if time.monotonic() > until:
+            raise Broken(f"workers {left} outlive their run")
+        time.sleep(0.05)
+
+
+def workers_of(pid: int) -> Iterator[int]:
+    """Find the worker processes that a run started."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if len(words) > 3 and b"ragspine_assets.documents.worker" in words[2] and words[3] == str(pid).encode():
+                yield int(path.parent.name)
+
+
+def leave_spill(folder: Path) -> None:
+    """Leave what a run leaves that is killed while DuckDB spills, which a small source never makes it do."""
+    spill = folder / f"{STORE}.tmp"
+    spill.mkdir(exist_ok=True)
+    (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(SECRET.encode() * 100)
+
+
+def stage_of(folder: Path) -> str:
+    """Say how far a killed run had come, from a copy: looking must not do the next run's work."""
+    if not (folder / STORE).exists():
+        return "no store"
+    with tempfile.TemporaryDirectory() as copies:
+        for name in (STORE, f"{STORE}.wal"):
+            if (folder / name).exists():
+                shutil.copy(folder / name, copies)
+        with duckdb.connect(str(Path(copies) / STORE)) as connection:
+            there = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+            filled = [
+                table
+                for table in ("document", "staged_chunk", "narrative_chunk", "graph_edge")
+                if table in there and connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()
+            ]
+    if (folder / "snapshots" / "CURRENT").exists():
+        filled.append("published")
+    return filled[-1] if filled else "an empty store"
 
 
 class Broken(AssertionError):
@@ -153,11 +213,27 @@ def prove(folder: Path, expected: dict[str, list[tuple[object, ...]]], snapshot:
             raise Broken(f"{what}: {path.name} is left")
 
 
+def run_config(folder: Path) -> dict[str, object]:
+    """Return the run config of a run in a folder, for a server that serves another one."""
+    settings: dict[str, dict[str, object]] = {
+        "source": {"path": str(folder / "source"), "workers": 2},
+        "store": {"path": str(folder / STORE), "wait_s": 60},
+        "profile": {"path": str(folder / "profile.toml")},
+        "facts_source": {"path": str(folder / "facts.csv")},
+        "snapshots": {"path": str(folder / "snapshots")},
+    }
+    return {"resources": {name: {"config": values} for name, values in settings.items()}}
+
+
 class Soak:
     """The trials over one generated source."""
 
     def __init__(self, folder: Path, documents: int, seed: int) -> None:
         self.folder = folder
+        self.site = folder / "site"
+        self.site.mkdir()
+        self.serving = ExitStack()
+        self.server: Server | None = None
         self.rng = random.Random(seed)
         # kB: from too small for the first table to enough for everything but the last stage.
         self.sizes = itertools.cycle((1500, 3000, 4500, 6000, 400, 2200, 7500, 5200))
@@ -168,6 +244,7 @@ class Soak:
         if code != 0:
             raise Broken(f"the undisturbed run failed:\n{output}")
         self.lasts = time.monotonic() - started
+        self.healed = 0
         self.expected, self.snapshot = state(self.pattern), published(self.pattern)
 
     @contextmanager
@@ -183,25 +260,105 @@ class Soak:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def heal(self, folder: Path, what: str, **more: str) -> None:
+    def heal(self, folder: Path, what: str, *, at: Path | None = None, **more: str) -> None:
         """One normal run, and then everything must be as if nothing had happened."""
-        code, output = run(folder, **more)
+        code, output = run(folder, at=at, **more)
         if code != 0:
             raise Broken(f"{what}: the next run failed:\n{output[-2000:]}")
         prove(folder, self.expected, self.snapshot, what)
-        code, output = run(folder, "checks", **more)
-        if code != 0:
-            raise Broken(f"{what}: the checks are red:\n{output[-2000:]}")
+        self.healed += 1
+        # The run has proved the same already; the other job needs to be tried now and then only.
+        if self.healed % 5 == 0:
+            code, output = run(folder, "checks", at=at, **more)
+            if code != 0:
+                raise Broken(f"{what}: the checks are red:\n{output[-2000:]}")
 
     def killed(self) -> str:
         """Kill -9 at a random moment of a first run, then run."""
         with self.trial() as folder:
             process = start(folder)
-            after = self.rng.uniform(0.2, self.lasts)
+            # The first third is loading libraries.
+            after = self.rng.uniform(self.lasts * 0.3, self.lasts)
             time.sleep(after)
             kill(process)
-            self.heal(folder, f"killed after {after:.2f} s")
-        return f"killed after {after:.2f} s of {self.lasts:.1f} s"
+            stage = stage_of(folder)
+            leave_spill(folder)
+            self.heal(folder, f"killed after {after:.2f} s ({stage})")
+        return f"killed after {after:.2f} s of {self.lasts:.1f} s: {stage}"
+
+    def serve(self) -> Server:
+        """Return a running `dagster dev`, the same one for many trials; after its death it comes back over its history."""
+        if self.server is None:
+            more = {name: value for name, value in environment().items() if name.startswith("RAGSPINE_")}
+            self.server = self.serving.enter_context(running(self.site, RAGSPINE_AUTOMATION="0", **more))
+        return self.server
+
+    def end_server(self) -> None:
+        """End the server and all that it started."""
+        self.server = None
+        self.serving.close()
+
+    def heal_in_the_server(self, folder: Path, what: str) -> None:
+        """Heal with a run that the UI launches, and see that it leaves no other one open."""
+        server = self.serve()
+        run_id = server.launch("refresh", run_config(folder))
+        try:
+            status = server.wait_for(run_id, LIMIT_S)
+        except AssertionError as late:
+            raise Broken(f"{what}: {late}") from None
+        if status != "SUCCESS":
+            said = [event for event in server.events(run_id) if "Fail" in str(event["__typename"])]
+            raise Broken(f"{what}: the next run ended as {status}:\n{str(said)[:2000]}")
+        prove(folder, self.expected, self.snapshot, what)
+        if left := [run for run in server.runs() if run.status not in ENDED]:
+            raise Broken(f"{what}: runs are left open: {left}")
+
+    def killed_in_the_server(self) -> str:
+        """Kill -9 the process of a run that the UI launched, at a random moment, then run from the UI or a terminal."""
+        with self.trial() as folder:
+            server = self.serve()
+            run_id = server.launch("refresh", run_config(folder))
+            until = time.monotonic() + 60
+            while (process := server.process_of(run_id)) is None:
+                if time.monotonic() > until:
+                    raise Broken(f"a run is not taken up within 60 s; it is {server.status(run_id)}")
+                time.sleep(0.05)
+            after = self.rng.uniform(0, self.lasts * 0.7)
+            time.sleep(after)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+            no_workers_of(process)
+            stage = stage_of(folder)
+            leave_spill(folder)
+            if self.rng.random() < 0.5:
+                self.heal_in_the_server(folder, f"run killed ({stage})")
+                by = "the UI"
+            else:
+                self.heal(folder, f"run killed ({stage})", at=self.site)
+                by = "a terminal"
+            # Of a run that died the server tells within a few seconds, or whoever ran next.
+            status = server.wait_for(run_id, 60)
+        return f"run of the UI killed {after:.2f} s after its start: {stage}, told as {status}; healed by {by}"
+
+    def server_killed(self) -> str:
+        """Kill -9 a server and all it started while a run of it is queued or at work; then start it again, and run."""
+        with self.trial() as folder:
+            server = self.serve()
+            run_id = server.launch("refresh", run_config(folder))
+            # A run lies in the queue for up to five seconds.
+            after = self.rng.uniform(1, self.lasts + 5)
+            time.sleep(after)
+            process = server.process_of(run_id)
+            os.killpg(server.process.pid, signal.SIGKILL)
+            server.process.wait()
+            if process:
+                no_workers_of(process)
+            self.end_server()
+            stage = stage_of(folder)
+            leave_spill(folder)
+            self.heal_in_the_server(folder, f"server killed ({stage})")
+            status = self.serve().status(run_id)
+        return f"server killed {after:.2f} s after a launch: {stage}, its run told as {status}"
 
     def killed_again_and_again(self) -> str:
         """Kill three runs one after the other, then run."""
@@ -244,6 +401,28 @@ class Soak:
                 raise Broken(f"checks beside two runs failed:\n{ends[2][1][-2000:]}")
             self.heal(folder, "two at once")
         return "two runs and checks at once"
+
+    def launched_at_once(self) -> str:
+        """Launch two runs at once, each from a terminal, from a terminal with another history, or from the UI."""
+        with self.trial() as folder:
+            server = self.serve()
+            kinds = [self.rng.choice(["terminal", "terminal elsewhere", "UI"]) for _ in range(2)]
+            launched: list[subprocess.Popen[str] | str] = [
+                server.launch("refresh", run_config(folder))
+                if kind == "UI"
+                else start(folder, at=self.site if kind == "terminal" else None)
+                for kind in kinds
+            ]
+            for kind, one in zip(kinds, launched, strict=True):
+                if isinstance(one, str):
+                    status = server.wait_for(one, LIMIT_S)
+                    code, output = int(status != "SUCCESS"), str(server.events(one))
+                else:
+                    code, output = finish(one)
+                if code != 0:
+                    raise Broken(f"{' and '.join(kinds)} at once: {kind} failed:\n{output[-2000:]}")
+            self.heal(folder, f"{kinds} at once")
+        return f"{' and '.join(kinds)} at once"
 
     def held_by_another(self) -> str:
         """Run while another process holds the store for ever: the run says who it is, and loses nothing."""
@@ -301,10 +480,10 @@ class Soak:
             for name in ("source", "profile.toml", "facts.csv"):
                 (folder / name).symlink_to(outside / name)
             try:
-                more = {"RAGSPINE_SOURCE": str(outside / "source"), "DAGSTER_HOME": str(outside / ".home")}
+                elsewhere, home = str(outside / "source"), str(outside / ".home")
                 (outside / ".home").mkdir()
                 shutil.copy(ROOT / "dagster.yaml", outside / ".home")
-                code, output = run(folder, **more)
+                code, output = run(folder, RAGSPINE_SOURCE=elsewhere, DAGSTER_HOME=home)
                 if code not in (0, 1) or "Traceback" in output:
                     raise Broken(f"a full disk ({size} kB) ends badly:\n{output[-2000:]}")
                 if code == 1 and not re.search(r"FAILED|BROKEN|cannot be read or written", output):
@@ -312,7 +491,7 @@ class Soak:
                 if SECRET in output:
                     raise Broken("the output quotes a document")
                 subprocess.run(["mount", "-o", "remount,size=300m", str(folder)], check=True)
-                self.heal(folder, f"full disk of {size} kB", **more)
+                self.heal(folder, f"full disk of {size} kB", RAGSPINE_SOURCE=elsewhere, DAGSTER_HOME=home)
             finally:
                 subprocess.run(["umount", "-l", str(folder)], check=False)
         return f"a disk of {size} kB, exit {code}"
@@ -324,8 +503,9 @@ def main() -> int:
     parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="name of one trial")
+    parser.add_argument("--trials", type=int, default=0, help="how many trials; --seconds does not count then")
     given = parser.parse_args()
-    until = time.monotonic() + given.seconds
+    until = time.monotonic() + (float("inf") if given.trials else given.seconds)
     broken = 0
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         soak = Soak(Path(folder), given.documents, given.seed)
@@ -333,14 +513,14 @@ def main() -> int:
             f"seed {given.seed}: {given.documents} documents, an undisturbed run takes {soak.lasts:.1f} s", flush=True
         )
         once: list[Callable[[], str]] = [
-            soak.held_by_another, soak.two_at_once, soak.searched_in_a_loop, soak.killed_in_a_change,
-            soak.killed_again_and_again, soak.full_disk,
+            soak.held_by_another, soak.two_at_once, soak.launched_at_once, soak.searched_in_a_loop, soak.killed_in_a_change,
+            soak.killed_again_and_again, soak.full_disk, soak.server_killed,
         ]  # fmt: skip
-        trials = [*once, *([soak.killed] * 4)] * 1000
+        trials = [*once, *([soak.killed, soak.killed_in_the_server] * 2)] * 1000
         if given.only:
             trials = [getattr(soak, given.only)] * 1000
         for number, trial in enumerate(trials, 1):
-            if time.monotonic() > until:
+            if time.monotonic() > until or number > (given.trials or number):
                 break
             started = time.monotonic()
             try:
@@ -349,6 +529,7 @@ def main() -> int:
             except Broken as fault:
                 broken += 1
                 print(f"{number:4} BROKEN {time.monotonic() - started:5.1f} s  {fault}", flush=True)
+        soak.end_server()
     print(f"{broken} trials broke a promise." if broken else "Nothing was lost and nothing leaked.")
     return 1 if broken else 0
 

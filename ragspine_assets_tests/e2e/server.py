@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,66 @@ class Server:
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)["data"]
+
+    def change(self, mutation: str, **variables: object) -> dict[str, object]:
+        """Send a GraphQL mutation with its variables and return its data."""
+        request = urllib.request.Request(
+            f"{self.url}/graphql",
+            json.dumps({"query": mutation, "variables": variables}).encode(),
+            {"content-type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["data"]
+
+    def launch(self, job: str, run_config: Mapping[str, object] | None = None) -> str:
+        """Launch a job as the UI does, and return the run's id."""
+        selector = {
+            "repositoryLocationName": "ragspine_assets", "repositoryName": "__repository__", "pipelineName": job,
+        }  # fmt: skip
+        answer = self.change(
+            "mutation($p: ExecutionParams!) { launchRun(executionParams: $p) { __typename "
+            "... on LaunchRunSuccess { run { runId } } ... on PythonError { message } "
+            "... on RunConfigValidationInvalid { errors { message } } } }",
+            p={"selector": selector, "runConfigData": run_config or {}, "mode": "default"},
+        )["launchRun"]
+        assert isinstance(answer, dict)
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return answer["run"]["runId"]
+
+    def status(self, run_id: str) -> str:
+        """Return a run's status."""
+        data = self.ask(f'{{ runOrError(runId: "{run_id}") {{ ... on Run {{ status }} }} }}')["runOrError"]
+        assert isinstance(data, dict)
+        return data["status"]
+
+    def wait_for(self, run_id: str, timeout_s: float = 180) -> str:
+        """Wait until a run has ended, and return its status."""
+        until = time.monotonic() + timeout_s
+        while (status := self.status(run_id)) not in ENDED:
+            if time.monotonic() > until:
+                raise AssertionError(f"the run is still {status} after {timeout_s} s")
+            time.sleep(0.3)
+        return status
+
+    def events(self, run_id: str) -> list[dict[str, object]]:
+        """Return a run's events with their messages and numbers."""
+        data = self.ask(
+            f'{{ logsForRun(runId: "{run_id}") {{ ... on EventConnection {{ events {{ __typename '
+            "... on MessageEvent { message } ... on EngineEvent { metadataEntries { label ... on TextMetadataEntry "
+            "{ text } ... on IntMetadataEntry { intValue } } } "
+            "... on RunFailureEvent { error { className message causes { className message } } } "
+            "... on ExecutionStepFailureEvent { failureMetadata { description } error { message } } } } } }"
+        )["logsForRun"]
+        assert isinstance(data, dict)
+        return data["events"]
+
+    def process_of(self, run_id: str) -> int | None:
+        """Return the process that runs a run, once there is one."""
+        for event in self.events(run_id):
+            for entry in event.get("metadataEntries") or ():  # pyright: ignore[reportGeneralTypeIssues]
+                if entry["label"] == "pid":
+                    return int(entry.get("intValue") or entry.get("text"))
+        return None
 
     def runs(self) -> list[Run]:
         """Return the runs, the newest first."""
@@ -90,15 +150,22 @@ def serve(folder: Path, **settings: str) -> Iterator[Server]:
         folder: an empty folder.
         settings: environment variables.
     """
+    copytree(ROOT / "data", folder / "data", ignore=ignore_patterns("*.duckdb*", "snapshots", "stores"))
+    with running(folder, **settings) as server:
+        yield server
+
+
+@contextmanager
+def running(folder: Path, **settings: str) -> Iterator[Server]:
+    """Start `dagster dev` on loopback in a folder, which may have been one before, and end it and all it started."""
     for name in ("dagster.yaml", "workspace.yaml"):
         copy(ROOT / name, folder)
-    copytree(ROOT / "data", folder / "data", ignore=ignore_patterns("*.duckdb*", "snapshots", "stores"))
-    (folder / ".dagster").mkdir()
+    (folder / ".dagster").mkdir(exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSPINE_", "DAGSTER_HOME"))}
-    log = (folder / "server.log").open("wb")
+    log = (folder / "server.log").open("ab")
     process = subprocess.Popen(
         [str(Path(sys.executable).with_name("dagster")), "dev", "--host", "127.0.0.1", "--port", str(port)],
         cwd=folder, env={**clean, "PYTHONPATH": str(ROOT), **settings}, stdout=log, stderr=log, start_new_session=True,
