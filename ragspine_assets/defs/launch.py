@@ -74,7 +74,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespace) -> int:
-    with open_instance() as instance:
+    try:
+        opened = open_instance()
+    except OSError as error:
+        print(
+            f"The history of runs cannot be opened: {error}. Give this user write permission, or name another folder with "
+            "DAGSTER_HOME; the store is not touched.",
+            file=sys.stderr,
+        )
+        return 1
+    with opened as instance:
         for run_id in close_dead_runs(instance):
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         result = job_def.execute_in_process(

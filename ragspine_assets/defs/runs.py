@@ -5,12 +5,15 @@ in which runs take their turn. Two runs at once would do no harm to the store, w
 its checks on what the other has half done.
 """
 
+import json
 import os
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from ragspine_assets.store import StoreBusyError
 
@@ -18,6 +21,7 @@ PID_TAG = "ragspine/pid"
 _OPEN = [DagsterRunStatus.STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.CANCELING]
 _STARTING_TAKES_S = 600.0
 _CLOCKS_DIFFER_S = 5.0
+_LISTENS_WITHIN_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def close_dead_runs(instance: DagsterInstance, *, own: str = "") -> list[str]:
             continue
         if pid is not None and not _is_alive(pid, _started(record)):
             why = f"The process {pid} that ran this is gone; whoever started the next run closed it."
-        elif pid is None and _never_started(record):
+        elif pid is None and (_server_is_gone(run) or _never_started(record)):
             why = "No process ever took this run up; whoever started the next run closed it."
         else:
             continue
@@ -129,6 +133,32 @@ def _never_started(record: RunRecord) -> bool:
         record.dagster_run.status is DagsterRunStatus.STARTING
         and time.time() - record.update_timestamp.timestamp() > _STARTING_TAKES_S
     )
+
+
+def _server_is_gone(run: DagsterRun) -> bool:
+    """Tell whether the code server of this machine that was to start a run's process does not listen any more.
+
+    Dagster notes a run's process only after that has loaded the definitions: a server that dies before that leaves a run
+    that nothing else says is dead.
+    """
+    if run.status is not DagsterRunStatus.STARTING:
+        return False
+    try:
+        server = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
+        if server.get("socket"):
+            address, family = server["socket"], socket.AF_UNIX
+        elif server.get("port") and server.get("host") in {"localhost", "127.0.0.1"}:
+            address, family = (server["host"], int(server["port"])), socket.AF_INET
+        else:
+            return False
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.settimeout(_LISTENS_WITHIN_S)
+            probe.connect(address)
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    except (OSError, ValueError, AttributeError):
+        return False
+    return False
 
 
 def _process_of(instance: DagsterInstance, run: DagsterRun) -> int | None:

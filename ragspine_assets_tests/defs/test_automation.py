@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.events import EngineEventData
+from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs, failures, launch, sensors
@@ -370,7 +373,9 @@ def test_a_number_that_another_process_got_since_is_not_taken_for_the_runs_proce
         later.wait()
 
 
-def test_a_run_that_was_launched_with_the_tags_of_a_dead_one_is_not_taken_for_dead(instance: dg.DagsterInstance) -> None:
+def test_a_run_that_was_launched_with_the_tags_of_a_dead_one_is_not_taken_for_dead(
+    instance: dg.DagsterInstance,
+) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     copied = instance.create_run_for_job(refresh_job(), tags={PID_TAG: str(dead.pid)})
@@ -381,6 +386,26 @@ def test_a_run_that_was_launched_with_the_tags_of_a_dead_one_is_not_taken_for_de
     instance.handle_run_event(copied.run_id, dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "refresh"))
     assert close_dead_runs(instance) == []
     assert [run.pid for run in runs_at_work(instance)] == [os.getpid()]
+
+
+def test_a_run_whose_server_died_before_its_process_was_known_is_closed(
+    instance: dg.DagsterInstance, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "server"))
+        server.listen()
+        info = json.dumps({"host": "localhost", "socket": str(tmp_path / "server")})
+        run = instance.create_run_for_job(refresh_job(), tags={GRPC_INFO_TAG: info})
+        instance.handle_run_event(run.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
+        assert close_dead_runs(instance) == []
+    assert close_dead_runs(instance) == [run.run_id]
+
+
+def test_a_run_that_a_server_of_another_machine_is_starting_is_left_alone(instance: dg.DagsterInstance) -> None:
+    info = json.dumps({"host": "code.example", "port": 1})
+    run = instance.create_run_for_job(refresh_job(), tags={GRPC_INFO_TAG: info})
+    instance.handle_run_event(run.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
+    assert close_dead_runs(instance) == []
 
 
 # -- telling about failures ----------------------------------------------------------------------------------------------
@@ -545,3 +570,13 @@ def test_a_history_that_cannot_be_written_is_told_without_a_traceback(
     said = capsys.readouterr().err
     assert "cannot be read or written: database or disk is full. If the disk is full, make room" in said
     assert CANARY not in said
+
+
+def test_a_history_whose_folder_cannot_be_made_is_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dagster.yaml").touch()
+    (tmp_path / ".dagster").touch()
+    assert launch.main(["refresh"]) == 1
+    assert "The history of runs cannot be opened" in capsys.readouterr().err
