@@ -28,6 +28,8 @@ OURS: tuple[type[Exception], ...] = (
 )  # fmt: skip
 """Exceptions whose messages were written for the outside."""
 
+_OWN_FILES = ("serving/", "store/database.py")
+
 Result = TypeVar("Result")
 
 
@@ -50,10 +52,18 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
                 message = failure.description or ""
             except OURS as error:
                 message = str(error)
-            except (duckdb.IOException, duckdb.FatalException, duckdb.InternalException) as error:
+            except (
+                duckdb.IOException, duckdb.FatalException, duckdb.InternalException, duckdb.TransactionException,
+            ) as error:  # fmt: skip
                 message = (
-                    f"The store cannot be read or written ({type(error).__name__} in {stage}): the disk is full, or the file "
-                    "is damaged. Make room or restore a copy of the store, then run again."
+                    f"The store cannot be read or written ({type(error).__name__} in {stage}): the disk is full, its folder "
+                    "may not be written by this user, or the file is damaged. Make room, change the permissions or restore "
+                    "a copy of the store, then run again."
+                )
+            except OSError as error:
+                message = (
+                    f"{_what_it_is_about(error)} cannot be read or written in {stage}, at {_place(error)}: "
+                    f"{_reason(error)}. Change its permissions or make room, then run again."
                 )
             except Exception as error:
                 message = (
@@ -75,3 +85,15 @@ def _place(error: BaseException) -> str:
         return "an unknown place"
     path = own[-1].filename.rpartition(f"{os.sep}ragspine_assets{os.sep}")[2]
     return f"{path}:{own[-1].lineno}"
+
+
+def _reason(error: OSError) -> str:
+    """Return what the system says about an error by its number: other words of it may come from anywhere."""
+    return os.strerror(error.errno).lower() if error.errno else type(error).__name__
+
+
+def _what_it_is_about(error: OSError) -> str:
+    """Name the path only where the code touches nothing but the store's and the snapshots' own files."""
+    if _place(error).startswith(_OWN_FILES) and isinstance(error.filename, (str, os.PathLike)):
+        return os.fspath(error.filename)
+    return "A file or folder"

@@ -4,16 +4,13 @@ Belongs here: settings that a run may override, with their meaning, and how a li
 belong here: any work. A wrong value fails when the definitions load or the run starts, and says what is allowed.
 """
 
-from pathlib import Path
-
 from dagster import ConfigurableResource, InitResourceContext
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
 from ragspine_assets.documents.extraction import ExtractionLimits
-from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
-from ragspine_assets.documents.source import METADATA_FILE
+from ragspine_assets.documents.metadata import MetadataTable, metadata_table_of
 from ragspine_assets.graph import (
     RelationExtractor,
     ReviewDecision,
@@ -55,8 +52,7 @@ class SourceResource(_Strict):
 
     def metadata_table(self) -> MetadataTable:
         """Read ``metadata.csv`` of the folder; without one, no document has a row."""
-        path = Path(self.path) / METADATA_FILE
-        return load_metadata_table(path) if path.is_file() else MetadataTable()
+        return metadata_table_of(self.path)
 
 
 class StoreResource(_Strict):

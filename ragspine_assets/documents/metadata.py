@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
@@ -19,6 +20,7 @@ from types import MappingProxyType
 from ragspine_assets.documents.frontmatter import METADATA_KEYS, FrontMatter
 from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
+from ragspine_assets.documents.source import METADATA_FILE
 from ragspine_assets.policy.classification import LabelVerdict, glob_regex
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
 
@@ -99,6 +101,24 @@ class MetadataTable:
 def is_glob(path: str) -> bool:
     """Tell whether the ``doc_id`` of a row is a glob: whether it has ``*``, ``?`` or ``[``."""
     return any(char in path for char in "*?[")
+
+
+def metadata_table_of(root: str | Path) -> MetadataTable:
+    """Read ``metadata.csv`` of a source folder; an empty table where there is none.
+
+    A file that is there and cannot be read is an error, never an empty table: it may raise labels.
+
+    Raises:
+        MetadataError: as for `load_metadata_table`, and if the file or its folder cannot be read.
+    """
+    try:
+        return load_metadata_table(Path(root) / METADATA_FILE)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return MetadataTable()
+    except OSError as error:
+        why = os.strerror(error.errno).lower() if error.errno else type(error).__name__
+        message = f"metadata.csv of the source cannot be read ({why}); change the permissions of it or of its folder"
+        raise MetadataError(message) from None
 
 
 def load_metadata_table(source: str | Path | bytes) -> MetadataTable:

@@ -21,7 +21,7 @@ import duckdb
 import yaml
 
 from ragspine_assets.documents.decoding import UndecodableText, decode_text
-from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
+from ragspine_assets.documents.metadata import MetadataTable, metadata_table_of
 from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
@@ -233,7 +233,7 @@ def _labels_of_source(
     connection: duckdb.DuckDBPyConnection, root: Path, policy: SensitivityPolicy
 ) -> Iterator[tuple[str, str, Sensitivity]]:
     """Give each document with the label that the store has and the one that the source says now."""
-    exact, globs = _label_rows(root / "metadata.csv")
+    exact, globs = _label_rows(root)
     sizes = connection.execute("SELECT doc_id, characters FROM document ORDER BY doc_id").fetchall()
     query = (
         "SELECT d.doc_id, d.status, d.sensitivity, d.suffix, d.content_hash, d.front_matter, "
@@ -254,11 +254,9 @@ def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:
     return document_reference(doc_id, reference_key(connection))
 
 
-def _label_rows(path: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
+def _label_rows(root: Path) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """Read only labels from ``metadata.csv``: those of exact paths and those of globs, in order."""
-    if not path.is_file():
-        return {}, []
-    table = load_metadata_table(path)
+    table = metadata_table_of(root)
     exact = {doc_id: cells["sensitivity"] for doc_id, cells in table.exact.items() if "sensitivity" in cells}
     globs = [(glob, cells["sensitivity"]) for glob, cells in table.globs if "sensitivity" in cells]
     return exact | {glob: label for glob, label in globs if glob not in exact}, globs

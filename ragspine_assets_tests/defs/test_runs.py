@@ -181,6 +181,23 @@ def test_a_foreign_exception_leaves_a_step_without_its_message(instance: dg.Dags
     assert "RuntimeError in raw_documents" in entries
 
 
+@pytest.mark.parametrize("place", ["documents/reading.py", "serving/layout.py"])
+def test_an_error_of_the_system_is_told_by_its_reason_and_by_a_path_only_where_that_is_our_own(
+    tmp_path: Path, place: str
+) -> None:
+    raising = tmp_path / "ragspine_assets" / place
+    error = PermissionError(13, f"{CANARY} text", f"/snapshots/{CANARY}")
+    namespace: dict[str, object] = {"error": error}
+    exec(compile("def step():\n    raise error\n", str(raising), "exec"), namespace)
+    with pytest.raises(dg.Failure) as caught:
+        step_boundary("a_step")(namespace["step"])()  # pyright: ignore[reportArgumentType]
+    said = str(caught.value.description)
+    assert "permission denied" in said
+    assert "a_step" in said
+    assert f"{CANARY} text" not in said
+    assert (CANARY in said) == place.startswith("serving/")
+
+
 def test_the_same_exception_without_the_boundary_does_leak(instance: dg.DagsterInstance) -> None:
     @dg.op
     def leaking() -> None:

@@ -1,12 +1,19 @@
 import pickle
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.documents.frontmatter import FrontMatter
-from ragspine_assets.documents.metadata import MetadataError, MetadataTable, load_metadata_table, resolve_metadata
+from ragspine_assets.documents.metadata import (
+    MetadataError,
+    MetadataTable,
+    load_metadata_table,
+    metadata_table_of,
+    resolve_metadata,
+)
 from ragspine_assets.policy import LabelVerdict, Sensitivity, read_label
 
 INTERNAL = LabelVerdict("INTERNAL", "default level of the policy")
@@ -212,3 +219,15 @@ def test_a_table_travels_between_processes():
     copy = pickle.loads(pickle.dumps(rows))
     assert copy.row_for("a") == {"title": "1"}
     assert copy.globs_for("b.md") == {"title": "2"}
+
+
+def test_a_folder_without_metadata_has_an_empty_table(tmp_path: Path) -> None:
+    assert metadata_table_of(tmp_path) == MetadataTable()
+    assert metadata_table_of(tmp_path / "gone") == MetadataTable()
+
+
+def test_metadata_that_is_there_and_cannot_be_read_is_an_error_and_not_an_empty_table(tmp_path: Path) -> None:
+    # A link to itself cannot be read by anybody, by root neither.
+    (tmp_path / "metadata.csv").symlink_to("metadata.csv")
+    with pytest.raises(MetadataError, match=r"metadata.csv of the source cannot be read"):
+        metadata_table_of(tmp_path)
