@@ -106,6 +106,15 @@ class Server:
                     return int(entry.get("intValue") or entry.get("text"))
         return None
 
+    def spans(self) -> list[tuple[float, float]]:
+        """Return when each run's first step began and its last one ended, in the order of their beginnings."""
+        data = self.ask("{ runsOrError { ... on Runs { results { stepStats { startTime endTime } } } } }")[
+            "runsOrError"
+        ]
+        assert isinstance(data, dict)
+        steps = [run["stepStats"] for run in data["results"] if run["stepStats"]]
+        return sorted((min(s["startTime"] for s in each), max(s["endTime"] for s in each)) for each in steps)
+
     def runs(self) -> list[Run]:
         """Return the runs, the newest first."""
         data = self.ask(

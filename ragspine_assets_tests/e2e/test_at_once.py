@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,13 @@ def ended(server: Server, run_id: str) -> End:
 
 
 def prove(server: Server) -> None:
-    """See that no run is left open and that the store is that of one undisturbed run."""
+    """See that no run is left open, that each had its turn, and that the store is that of one undisturbed run."""
     until = time.monotonic() + LIMIT_S
     while left := [run for run in server.runs() if run.status not in ENDED]:
         assert time.monotonic() < until, left
         time.sleep(0.3)
+    spans = server.spans()
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans)), spans
     undisturbed = pipeline_of(server.folder, f"undisturbed{time.time_ns()}.duckdb")
     undisturbed.run()
     assert state(pipeline_of(server.folder)) == state(undisturbed)
