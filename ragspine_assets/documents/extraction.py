@@ -295,6 +295,18 @@ _BLANK_PDF = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
 )
+_BLANK_PAGE = b"<p>sound</p>"
+_NOT_ABLE = (
+    "its parser does not work on this machine, it cannot read a sound file either: make room in the temporary folder, "
+    "or install kreuzberg again"
+)
+
+
+def sound_sample(suffix: str) -> tuple[bytes, str]:
+    """Return bytes that any machine can read which can read files with this suffix, and the suffix to read them as."""
+    if suffix in _DECODED_ONLY:
+        return b"sound\n", suffix
+    return (_BLANK_PDF, ".pdf") if suffix == ".pdf" else (_BLANK_PAGE, ".html")
 
 
 class _Process:
@@ -321,7 +333,6 @@ def _without_fonts() -> Iterator[None]:
         return
     import resource
 
-    _load_pdf_parser()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -331,15 +342,27 @@ def _without_fonts() -> Iterator[None]:
 
 
 @cache
-def _load_pdf_parser() -> None:
-    """Have the parser open what it needs of its own files, once; it looks for fonts when it meets the first text."""
-    import kreuzberg
+def _prove_parser(mime: str) -> None:
+    """Have the parser read a sound file of its kind, once it has managed to (errors are not kept).
 
-    with contextlib.suppress(Exception):
-        kreuzberg.extract_bytes_sync(_BLANK_PDF, _MIME[".pdf"], kreuzberg.ExtractionConfig(use_cache=False))
+    It unpacks a library into the temporary folder and loads it when it meets its first PDF. On a machine where that
+    fails, every sound file would be called damaged, for as long as its bytes stay the same. From then on it looks for
+    nothing but fonts.
+
+    Raises:
+        ExtractionError: it cannot.
+    """
+    try:
+        import kreuzberg
+
+        sample = _BLANK_PDF if mime == _MIME[".pdf"] else _BLANK_PAGE
+        kreuzberg.extract_bytes_sync(sample, mime, kreuzberg.ExtractionConfig(use_cache=False))
+    except Exception:
+        raise ExtractionError(_NOT_ABLE, retry=True) from None
 
 
 def _parse(data: bytes, mime: str, limits: ExtractionLimits, *, mark: str = "") -> ExtractionResult:
+    _prove_parser(mime if mime == _MIME[".pdf"] else _MIME[".html"])
     import kreuzberg
 
     config = kreuzberg.ExtractionConfig(

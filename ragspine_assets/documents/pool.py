@@ -31,11 +31,12 @@ from .worker import (
     read_frame,
     rows_to_batch,
     write_job,
+    write_trial,
 )
 
 
 class WorkerStartError(RuntimeError):
-    """Worker processes do not start, or die before they take a file: the machine is at fault, not a document."""
+    """Worker processes do not start, or cannot read a sound file either: the machine is at fault, not a document."""
 
 
 class _WorkerDied(Exception):
@@ -56,6 +57,12 @@ class _Closed(Exception):
 
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 2
+# Files that fail at the start of a run, before any succeeds, until a worker must show that it can read a sound one.
+_FAILURES_BEFORE_TRIAL = 10
+_REPAIR = (
+    "Documents are not at fault: look for a lack of memory, processes, open files (ulimit -a) or room in the temporary "
+    "folder, try `python -c 'import kreuzberg, pyarrow'` with this interpreter, and run again."
+)
 _MAIN = "import sys; from ragspine_assets.documents.worker import main; main(sys.argv[1:])"
 
 
@@ -106,6 +113,12 @@ class _Worker:
     def send(self, root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
         try:
             write_job(self._requests, root, files, limits)
+        except (OSError, ValueError):
+            raise _WorkerDied(self._how_it_died()) from None
+
+    def send_trial(self, suffix: str, limits: ExtractionLimits) -> None:
+        try:
+            write_trial(self._requests, suffix, limits)
         except (OSError, ValueError):
             raise _WorkerDied(self._how_it_died()) from None
 
@@ -180,7 +193,8 @@ class ExtractionPool:
 
     A parser that hangs, crashes or eats memory costs the file in hand, which becomes ``failed`` with ``retry`` set, and
     nothing else. Workers start when there is work for them and die with the pool and with this process, however that
-    ends.
+    ends. Where the first ten files all fail, a worker is handed a sound one: if that fails too, no document is at fault
+    but the machine, and the run ends instead of calling every file bad.
 
     Args:
         root: the source root; nothing outside is read.
@@ -217,6 +231,10 @@ class ExtractionPool:
         self._alive: set[_Worker] = set()
         self._lock = threading.Lock()
         self._closing = False
+        self._succeeded = False
+        self._failures = 0
+        self._doubted_suffix = ""
+        self._next_trial = _FAILURES_BEFORE_TRIAL
 
     def __enter__(self) -> Self:
         """Return the pool; processes start with the first batches."""
@@ -254,7 +272,7 @@ class ExtractionPool:
         workers. An iterator that is not used up closes the pool.
 
         Raises:
-            WorkerStartError: no worker can be started.
+            WorkerStartError: no worker can be started, or none can read a sound file.
             RuntimeError: the pool is closed.
         """
         if self._closing:
@@ -330,19 +348,23 @@ class ExtractionPool:
             try:
                 worker = _Worker(self._parser, self._limits.memory_bytes)
             except OSError as problem:
-                raise WorkerStartError(f"a worker process cannot be started: {problem}") from problem
+                raise WorkerStartError(f"a worker process cannot be started: {problem}. {_REPAIR}") from problem
             self._alive.add(worker)
         try:
             answer, _ = worker.receive(_START_SECONDS)
         except _WorkerSilent:
             self._retire(worker)
-            raise WorkerStartError(f"a worker process was not ready within {_START_SECONDS:g} s") from None
+            raise WorkerStartError(f"a worker process was not ready within {_START_SECONDS:g} s. {_REPAIR}") from None
         except _WorkerDied as death:
             self._retire(worker)
-            raise _Closed if self._closing else WorkerStartError(f"a worker process {death.how} at its start") from None
+            if self._closing:
+                raise _Closed from None
+            raise WorkerStartError(f"a worker process {death.how} at its start. {_REPAIR}") from None
         if answer["event"] != "ready":
             self._retire(worker)
-            raise WorkerStartError(f"a worker process cannot load its parser {self._parser!r}: {answer['reason']}")
+            raise WorkerStartError(
+                f"a worker process cannot load its parser {self._parser!r}: {answer['reason']}. {_REPAIR}"
+            )
         return worker
 
     def _retire(self, worker: _Worker | None) -> None:
@@ -370,7 +392,7 @@ class ExtractionPool:
                         # Rows come in the order of the files, each exactly once.
                         answered.update(range(len(answered), len(answered) + rows.num_rows))
                         in_hand = None
-                        self._answer(rows)
+                        self._tell(rows)
                         if header["leaving"]:
                             self._retire(worker)
                             worker = None
@@ -384,15 +406,58 @@ class ExtractionPool:
                     innocent_deaths += 1
                     if innocent_deaths >= _START_ATTEMPTS:
                         raise WorkerStartError(
-                            f"worker processes die before they take a file (the last one {_how(problem)})"
+                            f"worker processes die before they take a file (the last one {_how(problem)}). {_REPAIR}"
                         ) from None
                 else:
                     innocent_deaths = 0
-                    self._answer(rows_to_batch([failed_row(waiting[in_hand], self._verdict(problem), retry=True)]))
+                    self._tell(rows_to_batch([failed_row(waiting[in_hand], self._verdict(problem), retry=True)]))
                     answered.add(in_hand)
+            if self._is_trial_due():
+                worker = worker or self._start()
+                self._try(worker, self._doubted_suffix)
             waiting = [file for index, file in enumerate(waiting) if index not in answered]
             if not waiting:
                 return worker
+
+    def _tell(self, rows: pa.RecordBatch) -> None:
+        """Hand rows to the consumer, and count how many files failed before one succeeded."""
+        states = zip(rows.column("status").to_pylist(), rows.column("suffix").to_pylist(), strict=True)
+        failed = [str(suffix) for status, suffix in states if status == "failed"]
+        with self._lock:
+            self._succeeded = self._succeeded or len(failed) < rows.num_rows
+            if failed:
+                self._failures += len(failed)
+                self._doubted_suffix = failed[-1]
+        self._answer(rows)
+
+    def _is_trial_due(self) -> bool:
+        with self._lock:
+            if self._succeeded or self._failures < self._next_trial:
+                return False
+            self._next_trial = 2 * self._failures
+            return True
+
+    def _try(self, worker: _Worker, suffix: str) -> None:
+        """Have a worker read a sound file.
+
+        Raises:
+            WorkerStartError: it cannot.
+        """
+        try:
+            worker.send_trial(suffix, self._limits)
+            answer, _ = worker.receive(self._patience)
+            problem = str(answer["reason"])
+        except (_WorkerDied, _WorkerSilent) as death:
+            problem = f"the process {_how(death)}"
+        if problem or self._closing:
+            self._retire(worker)
+        if self._closing:
+            raise _Closed
+        if problem:
+            raise WorkerStartError(
+                f"the first {self._failures} files all failed, and a worker process cannot read a sound {suffix} file either "
+                f"({problem}). {_REPAIR}"
+            )
 
     def _verdict(self, problem: _WorkerDied | _WorkerSilent) -> str:
         if isinstance(problem, _WorkerSilent):

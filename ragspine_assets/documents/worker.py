@@ -27,7 +27,15 @@ from typing import IO, cast
 
 import pyarrow as pa
 
-from .extraction import Extracted, ExtractionError, ExtractionLimits, TimeLimitError, dedicate_process, parser_for
+from .extraction import (
+    Extracted,
+    ExtractionError,
+    ExtractionLimits,
+    TimeLimitError,
+    dedicate_process,
+    parser_for,
+    sound_sample,
+)
 from .frontmatter import split_front_matter
 from .normalise import paragraphs
 from .source import SourceFile, UnsafeFileError, open_inside
@@ -128,8 +136,10 @@ def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: P
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
-        # Panics of native parsers are no Exception. What any of them says may quote the document.
-        return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=False, data=data), False
+        # Panics of native parsers are no Exception. What any of them says may quote the document. A library that is
+        # missing and a disk that is full are no fault of the bytes.
+        retry = isinstance(problem, (ImportError, OSError))
+        return failed_row(file, f"its parser failed ({type(problem).__name__})", retry=retry, data=data), False
 
 
 def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
@@ -218,6 +228,11 @@ def write_job(stream: IO[bytes], root: str, files: Sequence[SourceFile], limits:
     """Ask a worker to read these files."""
     references = [[file.doc_id, file.path, file.size, file.suffix] for file in files]
     write_frame(stream, {"root": root, "files": references, "limits": asdict(limits)})
+
+
+def write_trial(stream: IO[bytes], suffix: str, limits: ExtractionLimits) -> None:
+    """Ask a worker whether it can read a sound file, such as it needs for files with this suffix."""
+    write_frame(stream, {"trial": suffix, "limits": asdict(limits)})
 
 
 def batch_from_bytes(payload: bytes) -> pa.RecordBatch:
@@ -317,7 +332,12 @@ def _listen(requests: IO[bytes], jobs: queue.SimpleQueue[dict[str, object]]) -> 
 
 
 def _serve(job: Mapping[str, object], parse: Parser, answers: IO[bytes]) -> bool:
-    """Read the files of one job; tell whether this process can go on."""
+    """Do one job, read files or show that it can; tell whether this process can go on."""
+    if "trial" in job:
+        write_frame(
+            answers, {"event": "tried", "reason": _try(*cast("tuple[str, dict[str, int]]", tuple(job.values())), parse)}
+        )
+        return True
     root, references, limits = cast("tuple[str, list[tuple[str, str, int, str]], dict[str, int]]", tuple(job.values()))
     bounds = ExtractionLimits(**limits)
     rows: list[Row] = []
@@ -334,6 +354,15 @@ def _serve(job: Mapping[str, object], parse: Parser, answers: IO[bytes]) -> bool
         if spent:
             return False
     return True
+
+
+def _try(suffix: str, limits: dict[str, int], parse: Parser) -> str:
+    """Read a sound file; return what went wrong, or ''."""
+    try:
+        parse(*sound_sample(suffix), ExtractionLimits(**limits))
+    except BaseException as problem:
+        return problem.reason if isinstance(problem, ExtractionError) else type(problem).__name__
+    return ""
 
 
 if __name__ == "__main__":

@@ -115,3 +115,15 @@ def modules(data: bytes, suffix: str, limits: ExtractionLimits) -> Extracted:
     """Say which heavy modules this process has imported so far."""
     heavy = ("dagster", "duckdb", "kreuzberg", "matplotlib", "pandas")
     return Extracted(" ".join(name for name in heavy if sys.modules.get(name)) or "none", "plain", "double 1")
+
+
+def broken(data: bytes, suffix: str, limits: ExtractionLimits) -> Extracted:
+    """Fail whatever the file is, as on a machine whose parser does not work; its first word says how."""
+    word = data.split(maxsplit=1)[0].decode() if data.strip() else ""
+    _ACTIONS.get(word, _quit)()
+    return _plain(data)
+
+
+def without_its_library(data: bytes, suffix: str, limits: ExtractionLimits) -> Extracted:
+    """Miss a library whatever the file is."""
+    raise ImportError("SECRET")

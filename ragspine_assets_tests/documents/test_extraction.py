@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pptx.util import Inches
 from reportlab.pdfgen.canvas import Canvas
 
+from ragspine_assets.documents import extraction
 from ragspine_assets.documents.extraction import (
     ExtractionError,
     ExtractionLimits,
@@ -468,7 +469,9 @@ def spy(*arguments):
     return parse(*arguments)
 if "dedicated" in sys.argv:
     extraction.dedicate_process()
-    extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
+# The first file of a kind has the parser prove itself.
+extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
+extraction.extract_bytes(b"<p>x</p>", ".html")
 kreuzberg.extract_bytes_sync = spy
 extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
 extraction.extract_bytes(b"<p>x</p>", ".html")
@@ -677,3 +680,29 @@ def test_a_damaged_file_gives_a_text_or_a_reason(suffix: str) -> None:
         with contextlib.suppress(ExtractionError):
             extracted = extract_bytes(bytes(damaged), suffix)
             assert len(extracted.page_starts) == extracted.pages
+
+
+@pytest.mark.parametrize("suffix", [".pdf", ".html"])
+def test_a_parser_that_cannot_read_a_sound_file_is_not_the_documents_fault(
+    monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    import kreuzberg
+
+    def fail(*arguments: object) -> None:
+        raise OSError("no space left for SECRET")
+
+    extraction._prove_parser.cache_clear()
+    data, _ = extraction.sound_sample(suffix)
+    with monkeypatch.context() as broken:
+        broken.setattr(kreuzberg, "extract_bytes_sync", fail)
+        with pytest.raises(ExtractionError, match="does not work on this machine") as caught:
+            extract_bytes(data, suffix)
+    assert caught.value.retry
+    assert "SECRET" not in str(caught.value)
+    # What failed once is tried anew: room may have been made.
+    extract_bytes(data, suffix)
+
+
+@pytest.mark.parametrize("suffix", sorted(SUPPORTED_SUFFIXES))
+def test_every_sound_sample_can_be_read(suffix: str) -> None:
+    extract_bytes(*extraction.sound_sample(suffix))

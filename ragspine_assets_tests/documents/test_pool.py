@@ -276,6 +276,49 @@ def test_a_missing_interpreter_is_an_error(tmp_path: Path, monkeypatch: pytest.M
         list(pool.run([files]))
 
 
+BROKEN = "ragspine_assets_tests.documents.parser_doubles:broken"
+NO_LIBRARY = "ragspine_assets_tests.documents.parser_doubles:without_its_library"
+
+
+@pytest.mark.parametrize("parser", [BROKEN, NO_LIBRARY])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_machine_on_which_no_file_can_be_read_fails_the_run_and_not_every_file(
+    tmp_path: Path, parser: str, workers: int
+) -> None:
+    files = write(tmp_path, {f"{number:02}.txt": "text" for number in range(60)})
+    rows: list[Row] = []
+    pool = ExtractionPool(tmp_path, QUICK, workers=workers, parser=parser, grace_s=0.3)
+    with pool, pytest.raises(WorkerStartError, match=r"first \d+ files all failed.*run again") as caught:
+        for batch in pool.run(batch_files(files, max_files=5)):
+            rows += batch.to_pylist()
+    assert len(rows) < 30
+    assert {(row["status"], row["retry"]) for row in rows} == {("failed", True)}
+    assert "SECRET" not in str(caught.value)
+    assert pool.worker_process_ids() == []
+
+
+@pytest.mark.parametrize("word", ["QUIT", "CRASH", "RAISE", "REFUSE", "LEAVE"])
+def test_files_that_all_fail_on_a_sound_machine_fail_alone(tmp_path: Path, word: str) -> None:
+    rows = extract(tmp_path, {f"{number:02}.txt": word for number in range(12)}, workers=2, max_files=4)
+    assert {row["status"] for row in rows.values()} == {"failed"}
+
+
+def test_fewer_bad_files_than_ten_are_no_reason_to_doubt_the_machine(tmp_path: Path) -> None:
+    rows = extract(tmp_path, {f"{number}.txt": "text" for number in range(9)}, parser=BROKEN)
+    assert {row["status"] for row in rows.values()} == {"failed"}
+
+
+def test_a_machine_that_has_read_a_file_is_doubted_no_more(tmp_path: Path) -> None:
+    contents = {"00.txt": "LINGER", **{f"{number:02}.txt": "text" for number in range(1, 12)}}
+    rows = extract(tmp_path, contents, parser=BROKEN, limits=ExtractionLimits(time_limit_s=10))
+    assert [row["status"] for _, row in sorted(rows.items())] == ["ingested"] + ["failed"] * 11
+
+
+def test_a_missing_library_is_no_fault_of_the_bytes(tmp_path: Path) -> None:
+    row = extract(tmp_path, {"a.txt": "text"}, parser=NO_LIBRARY)["a.txt"]
+    assert (row["retry"], row["reason"]) == (True, "its parser failed (ImportError)")
+
+
 def test_closing_ends_workers_in_the_middle_of_a_file(tmp_path: Path) -> None:
     files = write(tmp_path, {"a.txt": "text", "b.txt": "HOLD", "c.txt": "HOLD"})
     pool = ExtractionPool(tmp_path, ExtractionLimits(time_limit_s=300), workers=2, parser=DOUBLE)
