@@ -89,6 +89,32 @@ def batch_files(
         yield batch
 
 
+def gather_rows(
+    batches: Iterable[pa.RecordBatch], *, max_rows: int = 1024, max_bytes: int = 8 * 2**20, max_seconds: float = 1.0
+) -> Iterator[pa.RecordBatch]:
+    """Join record batches, in their order, as they come, so that one transaction holds what is worth one.
+
+    Args:
+        batches: what ``ExtractionPool.run`` yields.
+        max_rows: rows from which on a joined batch is given.
+        max_bytes: bytes from which on it is.
+        max_seconds: age of its first rows from which on it is given at the next arrival; a slow parser's rows are hardly
+            ever joined, those of small files by the thousand.
+    """
+    held: list[pa.RecordBatch] = []
+    rows, size, since = 0, 0, 0.0
+    for batch in batches:
+        if not held:
+            rows, size, since = 0, 0, time.monotonic()
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= max_rows or size >= max_bytes or time.monotonic() - since >= max_seconds:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
+
+
 class _Worker:
     """One worker process, as the thread that drives it sees it."""
 

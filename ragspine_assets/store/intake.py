@@ -25,7 +25,7 @@ import pyarrow as pa
 from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
 from ragspine_assets.documents.frontmatter import stored_front_matter
 from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
-from ragspine_assets.documents.pool import ExtractionPool, batch_files
+from ragspine_assets.documents.pool import ExtractionPool, batch_files, gather_rows
 from ragspine_assets.documents.source import SourceFile, SourceListing, UnsafeFileError, open_inside, scan_source
 from ragspine_assets.documents.worker import DEFAULT_PARSER
 from ragspine_assets.policy import (
@@ -402,7 +402,7 @@ class _Intake:
             return
         done, last = 0, time.perf_counter()
         with ExtractionPool(self.root, self.limits, workers=workers, parser=parser) as pool:
-            results = pool.run(batch_files(files))
+            results = gather_rows(pool.run(batch_files(files)))
             while True:
                 waiting = time.perf_counter()
                 batch = next(results, None)
@@ -434,9 +434,15 @@ class _Intake:
             else:
                 unsure.append(file)
         with ThreadPoolExecutor(max_workers=min(os.cpu_count() or 1, 8)) as threads:
-            for file, digest in zip(unsure, threads.map(self._hash, unsure), strict=True):
-                if digest != self.known[file.doc_id].content_hash:
-                    yield file
+            # By the hundred: handing a thread one small file costs more than reading it.
+            hundreds = [unsure[start : start + 100] for start in range(0, len(unsure), 100)]
+            for files, digests in zip(hundreds, threads.map(self._hash_all, hundreds), strict=True):
+                for file, digest in zip(files, digests, strict=True):
+                    if digest != self.known[file.doc_id].content_hash:
+                        yield file
+
+    def _hash_all(self, files: Sequence[SourceFile]) -> list[str]:
+        return [self._hash(file) for file in files]
 
     def _hash(self, file: SourceFile) -> str:
         try:

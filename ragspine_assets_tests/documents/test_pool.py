@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ragspine_assets.documents.extraction import ExtractionLimits
-from ragspine_assets.documents.pool import ExtractionPool, WorkerStartError, batch_files
+from ragspine_assets.documents.pool import ExtractionPool, WorkerStartError, batch_files, gather_rows
 from ragspine_assets.documents.source import SourceFile, scan_source
 from ragspine_assets.documents.worker import EXTRACTED_SCHEMA, extract_batch
 
@@ -412,6 +412,26 @@ def test_files_are_batched_by_number_and_size(sizes: list[int], expected: list[l
     files = [SourceFile(str(number), str(number), size, ".txt") for number, size in enumerate(sizes)]
     batches = batch_files(files, max_files=2, max_bytes=100)
     assert [[file.size for file in batch] for batch in batches] == expected
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"max_rows": 5}, [6, 6, 2]),
+        ({"max_rows": 99, "max_bytes": 1}, [2] * 7),
+        ({"max_rows": 99, "max_seconds": 0.0}, [2] * 7),
+        ({"max_rows": 99, "max_seconds": 60.0}, [14]),
+    ],
+)
+def test_rows_are_gathered_by_number_size_and_age_and_none_is_lost(limits: dict[str, int], expected: list[int]) -> None:
+    batches = [pa.RecordBatch.from_pydict({"number": [2 * k, 2 * k + 1]}) for k in range(7)]
+    gathered = list(gather_rows(batches, **limits))
+    assert [batch.num_rows for batch in gathered] == expected
+    assert [number for batch in gathered for number in batch.column("number").to_pylist()] == list(range(14))
+
+
+def test_nothing_gathered_is_nothing(tmp_path: Path) -> None:
+    assert list(gather_rows([])) == []
 
 
 def test_a_large_text_comes_through_whole(tmp_path: Path) -> None:
