@@ -12,8 +12,11 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
+from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 
 from ragspine_assets.chunking.cuts import BLOCK_ROWS, CHUNK_COLUMNS, NUMBER_COLUMNS, Block
@@ -39,6 +42,8 @@ class RowsBuilder:
     characters: int = 0
     _numbers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _texts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _constants: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _sizes: list[int] = field(default_factory=list)
     _windows: list[int] = field(default_factory=list)
     _window_texts: list[str] = field(default_factory=lambda: [""])
 
@@ -46,6 +51,9 @@ class RowsBuilder:
         """Append the rows of a block."""
         for name, numbers in block.numbers.items():
             self._numbers[name].extend(numbers)
+        for name, value in block.constants.items():
+            self._constants[name].append(value)
+        self._sizes.append(block.rows)
         for name, texts in block.texts.items():
             self._texts[name].extend(texts)
         base = len(self._window_texts)
@@ -57,6 +65,7 @@ class RowsBuilder:
     def take(self) -> pa.RecordBatch:
         """Return the rows gathered so far, possibly none, and start anew."""
         arrays: list[pa.Array] = []
+        of_block = pa.array(np.repeat(np.arange(len(self._sizes)), self._sizes))
         for column in CHUNK_SCHEMA:
             if column.name == "window_text":
                 arrays.append(
@@ -64,12 +73,16 @@ class RowsBuilder:
                         pa.array(self._windows, pa.int32()), pa.array(self._window_texts, pa.string())
                     )
                 )
+            elif column.name in self._constants:
+                arrays.append(pa.array(self._constants[column.name], column.type).take(of_block))
             else:
                 values = self._numbers[column.name] if column.name in NUMBER_COLUMNS else self._texts[column.name]
                 arrays.append(pa.array(values, column.type))
         self.rows = self.characters = 0
         self._numbers.clear()
         self._texts.clear()
+        self._constants.clear()
+        self._sizes.clear()
         self._windows, self._window_texts = [], [""]
         return pa.RecordBatch.from_arrays(arrays, schema=CHUNK_SCHEMA)
 
@@ -87,14 +100,23 @@ class RowsDigest:
 
     def add(self, block: Block) -> None:
         """Add the next rows; every block but the last must be full."""
-        self.add_columns(block.numbers, {**block.texts, "window_text": block.window_column()})
+        windows = block.window_column() if block.window_texts else None
+        texts = block.texts if windows is None else {**block.texts, "window_text": windows}
+        self.add_columns(block.numbers, texts, block.constants if windows else {**block.constants, "window_text": ""})
 
-    def add_columns(self, numbers: Mapping[str, Sequence[int]], texts: Mapping[str, Sequence[str]]) -> None:
-        """Add the next rows as plain columns, see `add`."""
+    def add_columns(
+        self,
+        numbers: Mapping[str, Sequence[int]],
+        texts: Mapping[str, Sequence[str]],
+        constants: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Add the next rows as plain columns, see `add`; ``constants`` have one value in all of them."""
         parts: list[bytes] = [_integers([len(numbers["seq"])])]
         for name in CHUNK_COLUMNS:
             if name in NUMBER_COLUMNS:
                 parts.append(_integers(numbers[name]))
+            elif name in constants:
+                parts.extend(_one_run(constants[name]))
             else:
                 parts.extend(_text_runs(texts[name]))
         self._hash.update(b"".join(parts))
@@ -109,6 +131,12 @@ def _integers(values: Iterable[int]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
+
+
+@lru_cache(maxsize=256)
+def _one_run(value: str) -> tuple[bytes, bytes]:
+    encoded = value.encode()
+    return _integers([1, 0, len(encoded)]), encoded
 
 
 def _text_runs(values: Sequence[str]) -> tuple[bytes, bytes]:

@@ -160,7 +160,8 @@ def chunks_from_cuts(
     chunks: list[Chunk] = []
     with collector_paused():
         for block in blocks(document, meta, cuts, page_starts):
-            columns = {**block.texts, **block.numbers, "window_text": block.window_column()}
+            given = {name: [value] * block.rows for name, value in block.constants.items()}
+            columns = {**given, **block.texts, **block.numbers, "window_text": block.window_column()}
             drafts = list(map(_Draft, *(columns[name] for name in CHUNK_COLUMNS)))
             for draft in drafts:
                 draft.__class__ = Chunk
@@ -174,12 +175,14 @@ class Block:
 
     Attributes:
         numbers: the columns that hold numbers.
-        texts: the columns that hold text, but for ``window_text``.
+        constants: the columns that hold what the document gives to all its chunks.
+        texts: the other columns that hold text, but for ``window_text``.
         windows: for each row the index into ``window_texts``, -1 for none.
         window_texts: the different windows of these rows.
     """
 
     numbers: dict[str, list[int]]
+    constants: dict[str, str]
     texts: dict[str, list[str]]
     windows: list[int]
     window_texts: list[str]
@@ -230,7 +233,8 @@ def _block(
         "char_start": starts,
         "char_end": ends,
     }
-    texts: dict[str, list[str]] = {name: [getattr(meta, name)] * count for name in _INHERITED}
+    constants = {name: getattr(meta, name) for name in _INHERITED}
+    texts: dict[str, list[str]] = {}
     texts["chunk_id"] = [f"{doc_id}#c{seq}" for seq in range(first, behind)]
     texts["text"] = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     texts["source_locator"] = [locator(prefix, a, b) for a, b in zip(para_starts, para_ends, strict=True)]
@@ -251,4 +255,4 @@ def _block(
             locators[number] if number >= 0 else named
             for number, named in zip(windows, texts["parent_locator"], strict=True)
         ]
-    return Block(numbers, texts, windows, window_texts)
+    return Block(numbers, constants, texts, windows, window_texts)

@@ -72,6 +72,15 @@ def activate_staged(store: ChunkStore) -> ActivationReport:
 
 def _write(connection: duckdb.DuckDBPyConnection) -> int:
     names = ", ".join(CHUNK_COLUMNS)
+    # What is larger than this goes to the file at once: windows would be written whole to the log first.
+    connection.execute("SET checkpoint_threshold = '1MB'")
+    try:
+        return _write_versions(connection, names)
+    finally:
+        connection.execute("RESET checkpoint_threshold")
+
+
+def _write_versions(connection: duckdb.DuckDBPyConnection, names: str) -> int:
     with transaction(connection):
         connection.execute(
             "UPDATE narrative_chunk SET active = FALSE WHERE active AND doc_id IN (SELECT doc_id FROM _difference)"
