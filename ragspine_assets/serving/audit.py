@@ -23,9 +23,10 @@ from ragspine_assets.retrieval.lexical import natural_key
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.audit import AuditResult, references
+from ragspine_assets.store.database import registered
 from ragspine_assets.store.intake import reference_key
 
-from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table
+from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table, table_in_slices
 from .layout import (
     CHUNKS,
     GRAPH_TABLES,
@@ -114,20 +115,25 @@ def _compare_chunks(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, r
     }
     texts = ", ".join(f"{column}::VARCHAR" for column in _COMPARED)
     connection.register("_may", pa.table({"doc_id": list(may), "label": [str(label) for label in may.values()]}))
-    connection.register("_published", map_table(snapshot.path / CHUNKS))
+    connection.execute("CREATE OR REPLACE TEMP TABLE _shown (doc_id VARCHAR, n BIGINT, h HUGEINT)")
     try:
+        for part in table_in_slices(snapshot.path / CHUNKS):
+            with registered(connection, _published=part):
+                connection.execute(
+                    "INSERT INTO _shown SELECT doc_id::VARCHAR, count(*),"
+                    f" sum(hash({texts}, sensitivity::VARCHAR)::HUGEINT) FROM _published GROUP BY ALL"
+                )
         rows = connection.execute(
             "WITH stored AS ("
             f"  SELECT doc_id, count(*) AS n, sum(hash({texts}, _may.label)::HUGEINT) AS h"
             "   FROM narrative_chunk JOIN _may USING (doc_id) WHERE active GROUP BY doc_id"
-            f"), shown AS (SELECT doc_id::VARCHAR AS doc_id, count(*) AS n,"
-            f"   sum(hash({texts}, sensitivity::VARCHAR)::HUGEINT) AS h FROM _published GROUP BY ALL) "
+            "), shown AS (SELECT doc_id, sum(n) AS n, sum(h) AS h FROM _shown GROUP BY doc_id) "
             "SELECT doc_id, stored.n IS NULL, shown.n IS NULL, "
             "  stored.n IS NOT DISTINCT FROM shown.n AND stored.h IS NOT DISTINCT FROM shown.h "
             "FROM stored FULL JOIN shown USING (doc_id) ORDER BY doc_id"
         ).fetchall()
     finally:
-        connection.unregister("_published")
+        connection.execute("DROP TABLE _shown")
         connection.unregister("_may")
     for doc_id, unexpected, missing, equal in rows:
         result.checked += 1

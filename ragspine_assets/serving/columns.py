@@ -6,6 +6,7 @@ Nothing is copied or decoded when a snapshot is opened: a hit's values are made 
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -55,6 +56,20 @@ def map_table(path: Path) -> pa.Table:
         OSError, pa.ArrowInvalid: it is no whole Arrow file.
     """
     return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+
+
+def table_in_slices(path: Path, rows: int = 65_536) -> Iterator[pa.Table]:
+    """Yield the rows of an Arrow file, some at a time, where they lie; what was read does not stay in memory.
+
+    Raises:
+        OSError, pa.ArrowInvalid: it is no whole Arrow file.
+    """
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    table = pa.ipc.open_file(pa.py_buffer(pages)).read_all()
+    for first in range(0, table.num_rows, rows):
+        yield table.slice(first, rows)
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def write_table(table: pa.Table, path: Path) -> None:

@@ -20,6 +20,7 @@ from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_anal
 from ragspine_assets.retrieval.lexical import Texts, write_index
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.database import buffers_released
 
 from .columns import INDEX_LANGUAGE, PublishedChunks, write_table
 from .content import LABELS_NOW, chunk_rows, graph_table, servable, survey
@@ -232,13 +233,14 @@ def _build(
         fresh = np.ones(table.rows, np.bool_)
         if places is not None:
             fresh[places[places >= 0]] = False
-        write_index(
-            folder / LEXICAL,
-            (analyzer.terms(texts[one], languages[codes.item(one)]) for one in np.flatnonzero(fresh).tolist()),
-            size=table.rows,
-            earlier=earlier,
-            places=places,
-        )
+        with buffers_released(connection):
+            write_index(
+                folder / LEXICAL,
+                (analyzer.terms(texts[one], languages[codes.item(one)]) for one in np.flatnonzero(fresh).tolist()),
+                size=table.rows,
+                earlier=earlier,
+                places=places,
+            )
     report.chunks_read = int(fresh.sum())
     report.chunks_reused = len(fresh) - report.chunks_read
     report.seconds["indexing"] = time.perf_counter() - indexing

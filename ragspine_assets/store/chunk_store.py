@@ -16,7 +16,7 @@ import pyarrow as pa
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy import read_label
 
-from .database import MEMORY, StoreError, open_database, registered, transaction
+from .database import MEMORY, VALUES_TOGETHER, StoreError, make_room, open_database, registered, transaction
 from .labels import raise_labels
 from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
 
@@ -59,6 +59,12 @@ class StoredChunk(Chunk):
         return Chunk(**{name: getattr(self, name) for name in CHUNK_COLUMNS})
 
 
+# How many bytes a text has is not kept; of a text file it is about what the file has.
+_LONGEST = f"""
+    SELECT coalesce(sum(size), 0)::BIGINT FROM (
+        SELECT greatest(characters, least(bytes, 4 * characters)) AS size FROM document
+        ORDER BY size DESC LIMIT {VALUES_TOGETHER})
+"""
 _STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
 
 
@@ -71,7 +77,8 @@ class ChunkStore:
     Args:
         path: the store file, or ``:memory:``. The file is created with mode 0600.
         wait_s: seconds to wait, with back-off, while another process holds the store.
-        memory_limit: what DuckDB's buffers may take before it spills beside the store.
+        memory_limit: what DuckDB's buffers may take before it spills beside the store, in MB as ``320MB``. Very long
+            documents get more.
         threads: threads a query may use; at most 4 when not given.
         keep_open: leave the file open between calls, until `close`: whoever makes many calls in a row saves the time of
             opening it. Nobody else gets a turn.
@@ -161,7 +168,12 @@ class ChunkStore:
                 self._file.close()
                 raise
             self._migrated = True
+        self.make_room(connection, connection.execute(_LONGEST).fetchall()[0][0])
         return connection
+
+    def make_room(self, connection: duckdb.DuckDBPyConnection, longest: int) -> None:
+        """Let DuckDB have more memory than usual for texts of so many bytes, see `database.make_room`."""
+        make_room(connection, longest, self._memory_limit)
 
     def _keep(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._kept = connection

@@ -188,6 +188,41 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDB
         _in_transaction.discard(id(connection))
 
 
+VALUES_TOGETHER = 2048
+"""DuckDB reads and compresses so many values of a column at once: all of them must fit in its memory."""
+
+_ROOM = 150
+_LITTLE = "48MB"
+
+
+def make_room(connection: duckdb.DuckDBPyConnection, longest: int, memory_limit: str) -> None:
+    """Let DuckDB have more memory where documents are so long that it could not store or read them with less.
+
+    Args:
+        connection: the open store.
+        longest: bytes of the `VALUES_TOGETHER` longest texts, about.
+        memory_limit: what is enough otherwise, such as ``320MB``.
+    """
+    needed = _ROOM + int(longest * 1.3 / 1e6)
+    # More than DuckDB would take by itself is never asked for.
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8 / 1e6
+    if needed > int(re.sub(r"\D", "", memory_limit)):
+        connection.execute(f"SET memory_limit = '{min(needed, int(installed))}MB'")
+
+
+@contextmanager
+def buffers_released(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Give DuckDB's buffers back for the time of a block that needs memory itself and hardly touches the store."""
+    ((limit,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    # What is in use stays: then the limit is refused, and nothing was lost.
+    with suppress(duckdb.Error):
+        connection.execute(f"SET memory_limit = '{_LITTLE}'")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET memory_limit = '{limit}'")
+
+
 @contextmanager
 def registered(connection: duckdb.DuckDBPyConnection, **tables: pa.Table | pa.RecordBatch) -> Iterator[None]:
     """Let statements name Arrow tables, for as long as the block runs."""

@@ -6,14 +6,18 @@ To sort or join all texts at once takes room for all of them, and a store that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
 
 import duckdb
 import pyarrow as pa
 
-from .database import registered
+from .database import VALUES_TOGETHER, registered
 
 CHARACTERS = 8_000_000
 """About how many code points a group of documents has."""
+
+_READINGS = 8
+"""How often a vector of long texts is read at most, about: all of its values are read for one of them."""
 
 
 def in_groups(
@@ -32,8 +36,12 @@ def in_groups(
         query: names the table ``_group``, whose column ``doc_id`` has the documents of the group; it orders its rows
             itself.
         parameters: those of the query.
-        limit: how large a group may be. A document that is larger is a group of its own.
+        limit: how large a group may be. A document that is larger is a group of its own. Where documents are so long
+            that reading one of them means to read much more, groups are larger in proportion.
     """
+    sizes = list(sizes)
+    longest = sum(nlargest(VALUES_TOGETHER, (size for _, size in sizes)))
+    limit = max(limit, longest * limit // (_READINGS * CHARACTERS))
     group: list[str] = []
     together = 0
     for doc_id, size in sizes:

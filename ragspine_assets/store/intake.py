@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from heapq import nlargest
 from pathlib import Path
 
 import duckdb
@@ -39,7 +40,7 @@ from ragspine_assets.policy import (
 )
 
 from .chunk_store import ChunkStore
-from .database import StoreError, registered, transaction
+from .database import VALUES_TOGETHER, StoreError, registered, transaction
 from .groups import in_groups
 from .labels import Withdraw, raise_labels, record_label_changes
 from .schema import TABLES
@@ -172,6 +173,7 @@ def sync_documents(
     report.passed_over = listing.passed_over
     report.seconds["listing"] += time.perf_counter() - started
     with store.connect() as connection:
+        store.make_room(connection, sum(nlargest(VALUES_TOGETHER, (file.size for file in listing.files))))
         _claim_source(connection, store, root)
         stage = _Intake(connection, root, listing, metadata, policy, limits, run_id, withdraw, report)
         stage.raise_known_labels()

@@ -15,7 +15,7 @@ from ragspine_assets.serving.audit import (
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.serving.columns import map_table, write_table
+from ragspine_assets.serving.columns import map_table, table_in_slices, write_table
 from ragspine_assets.serving.layout import CHUNKS, CURRENT, MANIFEST, read_manifest, seal, snapshot_folders
 from ragspine_assets.store.audit import AuditResult
 from ragspine_assets_tests.serving.conftest import SECRET, Port
@@ -233,3 +233,8 @@ def test_a_hit_that_the_rounded_scores_miss_is_seen(published: Port) -> None:
     np.save(folder / "lexical" / "data.csc.index.npy", np.zeros_like(data))
     reseal(folder)
     assert "other hits" in AUDITS["ranking"](published).message
+
+
+def test_a_table_in_slices_is_the_whole_table(published: Port) -> None:
+    path = folder_of(published) / "chunks.arrow"
+    assert pa.concat_tables(table_in_slices(path, 2)).equals(map_table(path))

@@ -1,6 +1,8 @@
 """Versions, filters, citations and labels of the chunk store (SPEC 3)."""
 
 import dataclasses
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,24 @@ def test_a_store_in_memory_keeps_its_rows_between_calls() -> None:
     store = ChunkStore(":memory:")
     store.replace_doc_chunks("d", cut("d", "one"))
     assert [c.text for c in store.iter_chunks()] == ["one"]
+
+
+def test_a_store_that_is_kept_open_is_open_between_calls_and_free_after_close(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    kept = ChunkStore(path, keep_open=True)
+    kept.count()
+    other = [sys.executable, "-c", f"import duckdb; duckdb.connect({str(path)!r})"]
+    assert subprocess.run(other, capture_output=True, check=False).returncode != 0
+    kept.close()
+    assert subprocess.run(other, capture_output=True, check=False).returncode == 0
+    assert kept.count() == 0
+    kept.close()
+
+
+def test_a_store_that_is_kept_open_lets_go_after_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "s.duckdb"
+    kept = ChunkStore(path, keep_open=True)
+    with pytest.raises(ZeroDivisionError), kept.connect():
+        raise ZeroDivisionError
+    other = [sys.executable, "-c", f"import duckdb; duckdb.connect({str(path)!r})"]
+    assert subprocess.run(other, capture_output=True, check=False).returncode == 0

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError
-from ragspine_assets.store.database import open_database, transaction
+from ragspine_assets.store.database import buffers_released, open_database, transaction
 
 
 def mode(path: Path) -> int:
@@ -148,3 +148,20 @@ def test_an_inner_transaction_belongs_to_the_outer_one(tmp_path: Path) -> None:
                 connection.execute("INSERT INTO t VALUES (1)")
             raise RuntimeError
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_buffers_are_given_back_while_others_need_memory(tmp_path: Path) -> None:
+    def held() -> int:
+        return connection.execute("SELECT sum(memory_usage_bytes) FROM duckdb_memory()").fetchall()[0][0]
+
+    with open_database(tmp_path / "s.duckdb") as connection:
+        connection.execute("CREATE TABLE t AS SELECT md5(i::VARCHAR) AS x FROM range(4_000_000) r(i)")
+        connection.execute("CHECKPOINT")
+        connection.execute("SELECT sum(hash(x)) FROM t").fetchall()
+        full, limit = held(), connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        with buffers_released(connection):
+            assert full > 60_000_000
+            assert held() < 48_000_000
+        again = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+        assert float(again[0][0].split()[0]) == pytest.approx(float(limit[0][0].split()[0]), rel=0.01)
+        assert connection.execute("SELECT count(*) FROM t").fetchall() == [(4_000_000,)]
