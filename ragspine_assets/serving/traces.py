@@ -55,6 +55,7 @@ SHORT = 2
 _BLOCK = 1 << 20
 _TELLING = 5
 _ROWS = 4096
+_JOINED = 256
 _NAMES = 50_000
 
 Hashes = NDArray[np.uint64]
@@ -241,7 +242,7 @@ class _NameSearch:
 
 def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[str, ...]]:
     reader = connection.cursor().execute(query)
-    while rows := reader.fetchmany(_ROWS):
+    while rows := reader.fetchmany(_JOINED):
         yield from rows
 
 
@@ -336,6 +337,14 @@ def _servable_material(
         "parent_id, heading, valid_as_of, chunk_id, text FROM narrative_chunk WHERE active",
         closed,
     )
+    # Chunks of one long paragraph lie end to end in the file: what crosses a cut is in the text and in no chunk.
+    yield from _joined(connection, "SELECT doc_id, text FROM document_text", closed)
+    yield from _joined(
+        connection,
+        "SELECT doc_id, string_agg(text, '' ORDER BY seq) FROM narrative_chunk "
+        "WHERE active AND doc_id NOT IN (SELECT doc_id FROM document_text) GROUP BY doc_id",
+        closed,
+    )
     yield from _joined(
         connection, "SELECT doc_id, window_text FROM narrative_chunk WHERE active AND window_text != ''", closed
     )
@@ -356,7 +365,7 @@ def _format_names(snapshot: Snapshot) -> str:
 
 def _joined(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str]) -> Iterator[str]:
     rows = _rows(connection, query)
-    while batch := list(islice(rows, _ROWS)):
+    while batch := list(islice(rows, _JOINED)):
         yield "\n".join(value for owner, *values in batch if owner not in closed for value in values if value)
 
 

@@ -383,3 +383,19 @@ def test_the_manifest_is_json_that_other_tools_read(published: Port) -> None:
     body = json.loads((folder / "manifest.json").read_text())
     assert body["product"] == "ragspine_assets"
     assert body["counts"]["documents"] == 3
+
+
+@pytest.mark.parametrize("through", ["files", "the store"])
+def test_what_crosses_a_cut_of_an_open_paragraph_is_no_trace_of_a_closed_one(port: Port, through: str) -> None:
+    from ragspine_assets.chunking import DocumentMeta, chunk_document
+
+    paragraph = " ".join(f"Quay {number} is dredged by the crew of barge {number * 7}." for number in range(45))
+    secret = f"---\nsensitivity: RESTRICTED\n---\nNobody may know.\n{paragraph}\n"
+    port.pipeline.write({"secret.md": secret, **({"open.md": paragraph} if through == "files" else {})})
+    port.pipeline.run()
+    if through == "the store":
+        port.pipeline.store.replace_doc_chunks("open", chunk_document(paragraph, DocumentMeta("open")))
+    port.publish()
+    published = {chunk.doc_id for chunk in port.open().chunks}
+    assert ("open.md" if through == "files" else "open") in published
+    assert "secret.md" not in published
