@@ -23,6 +23,7 @@ from ragspine_assets.graph.model import PROFILE_SOURCE
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.retrieval.lexical import natural_key
 from ragspine_assets.store.database import registered
+from ragspine_assets.store.groups import WITHIN
 from ragspine_assets.store.labels import rank_of
 
 from .columns import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
@@ -198,10 +199,12 @@ def chunk_rows(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch
     nothing has to be sorted but their names.
     """
     for group, keys in _groups(connection):
+        names = group.column("doc_id").to_pylist()
         with registered(connection, _group=group):
             yield from connection.sql(
                 f"SELECT {_SELECTED} FROM narrative_chunk c JOIN _servable s USING (doc_id) JOIN _group g USING ({keys}) "
-                "WHERE c.active ORDER BY g.place, c.seq"
+                f"WHERE c.active AND c.doc_id {WITHIN} ORDER BY g.place, c.seq",
+                params={"first": min(names), "last": max(names)},
             ).to_arrow_reader(_ROWS)
 
 

@@ -26,7 +26,7 @@ from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
 from .chunk_store import ChunkStore
-from .groups import in_groups, text_sizes
+from .groups import WITHIN, in_groups, text_sizes
 from .intake import reference_key, unmatched_rows
 from .labels import rank_of
 from .schema import CHUNK_COLUMNS, TABLES
@@ -238,7 +238,8 @@ def _labels_of_source(
     query = (
         "SELECT d.doc_id, d.status, d.sensitivity, d.suffix, d.content_hash, d.front_matter, "
         + ("t.text" if policy.restricted_keywords else "NULL AS text")
-        + " FROM document d LEFT JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id) ORDER BY d.doc_id"
+        + " FROM document d LEFT JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id) "
+        f"WHERE d.doc_id {WITHIN} ORDER BY d.doc_id"
     )
     for group in in_groups(connection, sizes, query):
         for row in group.to_pylist():
@@ -337,9 +338,11 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 # -- chunks ----------------------------------------------------------------------------------------------------------
 
 # The text of a document and then its chunks, row by row: to gather them in lists takes twice the time.
-_QUOTES = """
+_QUOTES = f"""
     SELECT doc_id, NULL AS seq, 0 AS char_start, 0 AS char_end, text FROM document_text SEMI JOIN _group USING (doc_id)
+    WHERE doc_id {WITHIN}
     UNION ALL SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk SEMI JOIN _group USING (doc_id)
+    WHERE doc_id {WITHIN}
     ORDER BY doc_id, seq NULLS FIRST
 """
 
@@ -396,13 +399,13 @@ def _misquoted(canonical: str, seqs: list[int], starts: list[int], ends: list[in
     return ""
 
 
-_WINDOWS = """
+_WINDOWS = f"""
     SELECT s.doc_id, any_value(t.text) AS text, list(s.text ORDER BY s.seq) AS texts,
            list(s.window_text ORDER BY s.seq) AS windows, list(s.parent_locator ORDER BY s.seq) AS parents,
            list(s.source_locator ORDER BY s.seq) AS locators, list(s.para_start ORDER BY s.seq) AS starts,
            list(s.para_end ORDER BY s.seq) AS ends
     FROM staged_chunk s JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id)
-    WHERE s.window_text != '' OR s.parent_locator != ''
+    WHERE (s.window_text != '' OR s.parent_locator != '') AND s.doc_id {WITHIN} AND t.doc_id {WITHIN}
     GROUP BY s.doc_id
 """
 _SPAN = re.compile(r"^(?P<prefix>.*)#para(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)

@@ -5,7 +5,7 @@ To sort or join all texts at once takes room for all of them, and a store that i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
 import duckdb
@@ -16,6 +16,9 @@ from .database import VALUES_TOGETHER, registered
 CHARACTERS = 8_000_000
 """About how many code points a group of documents has."""
 
+WITHIN = "BETWEEN $first AND $last"
+"""What a query says of ``doc_id``: the first and the last document of the group, in order of code points."""
+
 _READINGS = 8
 """How often a vector of long texts is read at most, about: all of its values are read for one of them."""
 
@@ -24,7 +27,6 @@ def in_groups(
     connection: duckdb.DuckDBPyConnection,
     sizes: Iterable[tuple[str, int]],
     query: str,
-    parameters: Sequence[object] = (),
     *,
     limit: int = CHARACTERS,
 ) -> Iterator[pa.Table]:
@@ -33,9 +35,8 @@ def in_groups(
     Args:
         connection: the open store.
         sizes: each document and its size, in the order in which they are wanted.
-        query: names the table ``_group``, whose column ``doc_id`` has the documents of the group; it orders its rows
-            itself.
-        parameters: those of the query.
+        query: names the table ``_group``, whose column ``doc_id`` has the documents of the group, and `WITHIN`, so that
+            what lies elsewhere is not read; it orders its rows itself.
         limit: how large a group may be. A document that is larger is a group of its own. Where documents are so long
             that reading one of them means to read much more, groups are larger in proportion.
     """
@@ -46,19 +47,17 @@ def in_groups(
     together = 0
     for doc_id, size in sizes:
         if group and together + size > limit:
-            yield _read(connection, group, query, parameters)
+            yield _read(connection, group, query)
             group, together = [], 0
         group.append(doc_id)
         together += size
     if group:
-        yield _read(connection, group, query, parameters)
+        yield _read(connection, group, query)
 
 
-def _read(
-    connection: duckdb.DuckDBPyConnection, group: list[str], query: str, parameters: Sequence[object]
-) -> pa.Table:
+def _read(connection: duckdb.DuckDBPyConnection, group: list[str], query: str) -> pa.Table:
     with registered(connection, _group=pa.table({"doc_id": pa.array(group, pa.string())})):
-        return connection.sql(query, params=list(parameters)).to_arrow_table()
+        return connection.sql(query, params={"first": min(group), "last": max(group)}).to_arrow_table()
 
 
 def text_sizes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:

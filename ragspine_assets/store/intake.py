@@ -41,7 +41,7 @@ from ragspine_assets.policy import (
 
 from .chunk_store import ChunkStore
 from .database import VALUES_TOGETHER, StoreError, registered, transaction
-from .groups import in_groups
+from .groups import WITHIN, in_groups
 from .labels import Withdraw, raise_labels, record_label_changes
 from .schema import TABLES
 
@@ -292,7 +292,7 @@ class _Intake:
         """Return what the policy says of some documents, whose texts are read for it."""
         sizes = [(str(row["doc_id"]), int(str(row["characters"]))) for row in rows]
         verdicts: dict[str, LabelVerdict] = {}
-        query = "SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id)"
+        query = f"SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN}"
         for group in in_groups(self.connection, sizes, query):
             for row in group.to_pylist():
                 verdicts[row["doc_id"]] = explain_sensitivity(row["doc_id"], row["text"], self.policy)

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.groups import in_groups
+from ragspine_assets.store.groups import WITHIN, in_groups
 from ragspine_assets_tests.conftest import Pipeline
 
 
@@ -13,7 +13,10 @@ from ragspine_assets_tests.conftest import Pipeline
 def test_groups_are_small_and_leave_nobody_out(sizes: list[int], limit: int) -> None:
     named = [(f"d{number:02}", size) for number, size in enumerate(sizes)]
     with ChunkStore(":memory:").connect() as connection:
-        groups = [group.column(0).to_pylist() for group in in_groups(connection, named, "FROM _group", limit=limit)]
+        groups = [
+            group.column(0).to_pylist()
+            for group in in_groups(connection, named, f"FROM _group WHERE doc_id {WITHIN}", limit=limit)
+        ]
     assert [doc_id for group in groups for doc_id in group] == [doc_id for doc_id, _ in named]
     size_of = dict(named)
     assert all(len(group) == 1 or sum(map(size_of.__getitem__, group)) <= limit for group in groups)
