@@ -229,8 +229,13 @@ def test_help_loads_no_library_that_it_does_not_need() -> None:
 
 
 def test_completion_can_be_shown(ragspine) -> None:
+    # Else it looks among this process's parents for a shell, and a test need not have one.
+    named = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "ragspine_assets.cli", "--show-completion", "bash"], capture_output=True, text=True
+        [sys.executable, "-m", "ragspine_assets.cli", "--show-completion", "bash"],
+        capture_output=True,
+        text=True,
+        env=named,
     )
     assert "complete" in done.stdout + done.stderr
 

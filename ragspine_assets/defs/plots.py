@@ -8,11 +8,12 @@ import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dagster import AssetExecutionContext, MarkdownMetadataValue, MetadataValue
+
+from ragspine_assets.serving.content import version_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,7 +58,7 @@ def drawn(
         draw: draws it.
         shown: what it shows, which is all that the picture depends on.
     """
-    content = repr((draw.__name__, shown, version("ragspine_assets"), version("matplotlib")))
+    content = repr((draw.__name__, shown, version_of("ragspine_assets"), version_of("matplotlib")))
     # A definition that nothing refers to; whoever renders the Markdown shows nothing of it.
     mark = f"\n\n[//]: # (drawn from {sha256(content.encode()).hexdigest()})"
     last = context.instance.get_latest_materialization_event(context.asset_key)

@@ -141,7 +141,7 @@ def survey(
     chunkers = connection.execute(
         "SELECT DISTINCT chunker FROM staged_document JOIN _servable USING (doc_id) WHERE chunker != '' ORDER BY 1"
     ).fetchall()
-    release = _version("ragspine_assets")
+    release = version_of("ragspine_assets")
     identity = {
         "format": FORMAT,
         "release": release,
@@ -170,12 +170,13 @@ _PLURAL = {"graph_node": "nodes", "graph_edge": "edges", "graph_evidence": "evid
 
 def analyzer_version(analyzer: AnalyzerName) -> str:
     """Return what the terms of a text depend on besides the text: terms of another version are not used again."""
-    parts = [f"ragspine_assets {_version('ragspine_assets')}", f"unicode {unicodedata.unidata_version}"]
+    parts = [f"ragspine_assets {version_of('ragspine_assets')}", f"unicode {unicodedata.unidata_version}"]
     libraries = ["regex"] + (["PyStemmer", "py3langid"] if analyzer == "stemmed" else [])
-    return ", ".join(parts + [f"{name} {_version(name)}" for name in libraries])
+    return ", ".join(parts + [f"{name} {version_of(name)}" for name in libraries])
 
 
-def _version(distribution: str) -> str:
+def version_of(distribution: str) -> str:
+    """Return the version of an installed distribution, ``unknown`` for one that is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
