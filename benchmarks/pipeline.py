@@ -57,7 +57,8 @@ print(json.dumps({
 """
 
 
-def made_up(folder: Path, megabytes: int = 10, bytes_each: int = 5000) -> None:
+def made_up(folder: Path, megabytes: int = 10, bytes_each: int = 5000, heading_every: int = 0) -> None:
+    """Write documents of prose; with headings so many bytes apart, as Markdown."""
     random.seed(7)
     words = [
         "turbine",
@@ -75,12 +76,16 @@ def made_up(folder: Path, megabytes: int = 10, bytes_each: int = 5000) -> None:
         "cable",
     ]
     for number in range(megabytes * 1_000_000 // bytes_each):
-        lines, size = [], 0
+        lines, size, section = [], 0, heading_every
         while size < bytes_each:
-            line = " ".join(random.choices(words, k=random.randint(8, 90))).capitalize() + "."
+            if heading_every and section >= heading_every:
+                line, section = "# " + " ".join(random.choices(words, k=4)), 0
+            else:
+                line = " ".join(random.choices(words, k=random.randint(8, 90))).capitalize() + "."
             lines.append(line)
             size += len(line) + 2
-        path = folder / f"{number % 50}" / f"{number}.txt"
+            section += len(line) + 2
+        path = folder / f"{number % 50}" / f"{number}.{'md' if heading_every else 'txt'}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n\n".join(lines))
 
@@ -121,17 +126,18 @@ def whole_job(folder: Path | None, times: int) -> None:
             print("            " + ", ".join(f"{part} {value:.1f}" for part, value in parts.items() if value >= 0.05))
 
 
-def two_stages(chunker: str) -> None:
+def two_stages(chunker: str, heading_every: int) -> None:
     """Time chunking and storing of 10 MB in documents of 5 KB, here and in rag-spine."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "texts")
         folder.mkdir()
-        made_up(folder)
-        texts = {path.name: path.read_text() for path in sorted(folder.rglob("*.txt"))}
+        made_up(folder, heading_every=heading_every)
+        texts = {path.name: path.read_text() for path in sorted(folder.rglob("*.*"))}
         ours = _ours(texts, Path(temporary), chunker)
         theirs = _rag_spine(texts, Path(temporary), chunker)
         ratio = f"{theirs / ours:.1f}" if theirs else "rag-spine is not installed"
-        print(f"{chunker:<14}{ours:>8.2f}{theirs or float('nan'):>12.2f}   {ratio}")
+        kind = "with sections" if heading_every else "plain prose"
+        print(f"{chunker:<14}{kind:<15}{ours:>8.2f}{theirs or float('nan'):>12.2f}   {ratio}")
 
 
 def _ours(texts: dict[str, str], folder: Path, chunker: str) -> float:
@@ -185,9 +191,10 @@ def main() -> None:
     for times in arguments.times.split(","):
         whole_job(arguments.folder, int(times))
     print("\nchunking and storing 10 MB in documents of 5 KB, start excluded")
-    print(f"{'chunker':<14}{'here s':>8}{'rag-spine s':>12}   times faster")
+    print(f"{'chunker':<14}{'documents':<15}{'here s':>8}{'rag-spine s':>12}   times faster")
     for chunker in ("none", "parent_child"):
-        two_stages(chunker)
+        for heading_every in (0, 900):
+            two_stages(chunker, heading_every)
     print(f"\npeak memory of this process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
 
 

@@ -7,159 +7,134 @@ many children share stands once in the dictionary of its column.
 from __future__ import annotations
 
 import hashlib
-import sys
-from array import array
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
-from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ragspine_assets.chunking.cuts import BLOCK_ROWS, CHUNK_COLUMNS, NUMBER_COLUMNS, Block
+from ragspine_assets.chunking.chunk import DocumentMeta
+from ragspine_assets.chunking.cuts import CHUNK_COLUMNS, INHERITED_COLUMNS, NUMBER_COLUMNS, Columns, default_of
 
-_WINDOW_TYPE = pa.dictionary(pa.int32(), pa.string())
+_REPEATED = frozenset({*INHERITED_COLUMNS, "window_text"})
 
 
 def _column_type(name: str) -> pa.DataType:
     if name in NUMBER_COLUMNS:
         return pa.int32()
-    return _WINDOW_TYPE if name == "window_text" else pa.string()
+    return pa.dictionary(pa.int32(), pa.string()) if name in _REPEATED else pa.string()
 
 
 CHUNK_SCHEMA = pa.schema([pa.field(name, _column_type(name), nullable=False) for name in CHUNK_COLUMNS])
-"""The columns of a chunk in the order of SPEC 2.1; windows are dictionary-encoded."""
+"""The columns of a chunk in the order of SPEC 2.1; what many rows repeat is dictionary-encoded."""
 
 
 @dataclass(slots=True)
 class RowsBuilder:
-    """Gathers blocks of columns until they are made into one Arrow batch."""
+    """Gathers the columns of documents until they are made into one Arrow batch."""
 
     rows: int = 0
     characters: int = 0
-    _numbers: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _texts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    _constants: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    window_characters: int = 0
+    _columns: dict[str, list[Any]] = field(default_factory=dict)
+    _metas: list[DocumentMeta] = field(default_factory=list)
     _sizes: list[int] = field(default_factory=list)
     _windows: list[int] = field(default_factory=list)
     _window_texts: list[str] = field(default_factory=lambda: [""])
 
-    def add(self, block: Block) -> None:
-        """Append the rows of a block."""
-        for name, numbers in block.numbers.items():
-            self._numbers[name].extend(numbers)
-        for name, value in block.constants.items():
-            self._constants[name].append(value)
-        self._sizes.append(block.rows)
-        for name, texts in block.texts.items():
-            self._texts[name].extend(texts)
+    def add(self, columns: Columns) -> None:
+        """Append the rows of a document."""
+        rows = columns.rows
+        for name, values in {**columns.numbers, **columns.texts}.items():
+            # Where only some documents have a column, it is filled up to this one's first row.
+            own = self._columns.setdefault(name, [])
+            own.extend([default_of(name)] * (self.rows - len(own)))
+            own.extend(values)
+        self._metas.append(columns.meta)
+        self._sizes.append(rows)
         base = len(self._window_texts)
-        self._windows.extend([number + base if number >= 0 else 0 for number in block.windows])
-        self._window_texts.extend(block.window_texts)
-        self.rows += block.rows
-        self.characters += block.characters
+        self._windows.extend([number + base if number >= 0 else 0 for number in columns.windows] or [0] * rows)
+        self._window_texts.extend(columns.window_texts)
+        self.rows += rows
+        self.characters += columns.characters
+        self.window_characters += columns.window_characters
 
-    def take(self) -> pa.RecordBatch:
-        """Return the rows gathered so far, possibly none, and start anew."""
+    def finish(self) -> tuple[pa.RecordBatch, list[str]]:
+        """Return the rows, possibly none, and the digest of each document's."""
+        of_document = pa.array(np.repeat(np.arange(len(self._sizes), dtype=np.int32), self._sizes))
         arrays: list[pa.Array] = []
-        of_block = pa.array(np.repeat(np.arange(len(self._sizes)), self._sizes))
-        for column in CHUNK_SCHEMA:
-            if column.name == "window_text":
-                arrays.append(
-                    pa.DictionaryArray.from_arrays(
-                        pa.array(self._windows, pa.int32()), pa.array(self._window_texts, pa.string())
-                    )
-                )
-            elif column.name in self._constants:
-                arrays.append(pa.array(self._constants[column.name], column.type).take(of_block))
+        for name, kind in zip(CHUNK_SCHEMA.names, CHUNK_SCHEMA.types, strict=True):
+            values = self._columns.get(name, [])
+            if name == "window_text":
+                texts = pa.array(self._window_texts, pa.string())
+                arrays.append(pa.DictionaryArray.from_arrays(pa.array(self._windows, pa.int32()), texts))
+            elif name in INHERITED_COLUMNS:
+                texts = pa.array([getattr(meta, name) for meta in self._metas], pa.string())
+                arrays.append(pa.DictionaryArray.from_arrays(of_document, texts))
+            elif not values:
+                arrays.append(pa.repeat(pa.scalar(default_of(name), kind), self.rows))
             else:
-                values = self._numbers[column.name] if column.name in NUMBER_COLUMNS else self._texts[column.name]
-                arrays.append(pa.array(values, column.type))
-        self.rows = self.characters = 0
-        self._numbers.clear()
-        self._texts.clear()
-        self._constants.clear()
-        self._sizes.clear()
-        self._windows, self._window_texts = [], [""]
-        return pa.RecordBatch.from_arrays(arrays, schema=CHUNK_SCHEMA)
-
-
-class RowsDigest:
-    """SHA-256 of all columns of one document's chunks, in order; the same on any machine.
-
-    Rows are taken in blocks of `BLOCK_ROWS`. Of a block each column is hashed in the order of SPEC 2.1: numbers as
-    64-bit little-endian integers, text as runs of equal values: how many runs, at which row each begins, how many
-    bytes its value has in UTF-8, and the values.
-    """
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256(b"chunk rows 1")
-
-    def add(self, block: Block) -> None:
-        """Add the next rows; every block but the last must be full."""
-        windows = block.window_column() if block.window_texts else None
-        texts = block.texts if windows is None else {**block.texts, "window_text": windows}
-        self.add_columns(block.numbers, texts, block.constants if windows else {**block.constants, "window_text": ""})
-
-    def add_columns(
-        self,
-        numbers: Mapping[str, Sequence[int]],
-        texts: Mapping[str, Sequence[str]],
-        constants: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """Add the next rows as plain columns, see `add`; ``constants`` have one value in all of them."""
-        parts: list[bytes] = [_integers([len(numbers["seq"])])]
-        for name in CHUNK_COLUMNS:
-            if name in NUMBER_COLUMNS:
-                parts.append(_integers(numbers[name]))
-            elif name in constants:
-                parts.extend(_one_run(constants[name]))
-            else:
-                parts.extend(_text_runs(texts[name]))
-        self._hash.update(b"".join(parts))
-
-    def hexdigest(self) -> str:
-        """Return the digest as 64 hex digits."""
-        return self._hash.hexdigest()
-
-
-def _integers(values: Iterable[int]) -> bytes:
-    packed = array("q", values)
-    if sys.byteorder == "big":
-        packed.byteswap()
-    return packed.tobytes()
-
-
-@lru_cache(maxsize=256)
-def _one_run(value: str) -> tuple[bytes, bytes]:
-    encoded = value.encode()
-    return _integers([1, 0, len(encoded)]), encoded
-
-
-def _text_runs(values: Sequence[str]) -> tuple[bytes, bytes]:
-    if values[0] is values[-1] and values.count(values[0]) == len(values):
-        begins = [0]
-    else:
-        pairs = enumerate(pairwise(values), start=1)
-        begins = [0, *(i for i, (before, value) in pairs if value is not before and value != before)]
-    runs = [values[i].encode() for i in begins]
-    return _integers([len(begins), *begins, *map(len, runs)]), b"".join(runs)
+                missing = [default_of(name)] * (self.rows - len(values))
+                arrays.append(pa.array([*values, *missing] if missing else values, kind))
+        rows = pa.RecordBatch.from_arrays(arrays, schema=CHUNK_SCHEMA)
+        return rows, _digests(rows, self._sizes)
 
 
 def rows_digest(rows: pa.Table | pa.RecordBatch) -> str:
-    """Return the digest of one document's chunks from their rows, as `chunk_batches` reports it.
+    """Return the digest of one document's chunks: SHA-256 of all their columns; the same on any machine.
+
+    First come the rows, each as 32-bit little-endian integers in the order of SPEC 2.1: a number as it is, for a text
+    how many bytes it has in UTF-8, or -1 where it is that of the row before. Then come the texts that are counted there,
+    column by column.
 
     Args:
         rows: the document's rows ordered by ``seq``, with every column of `CHUNK_SCHEMA`; others are ignored.
     """
-    digest = RowsDigest()
-    for first in range(0, rows.num_rows, BLOCK_ROWS):
-        part = rows.slice(first, BLOCK_ROWS)
-        digest.add_columns(
-            {name: part.column(name).to_pylist() for name in CHUNK_COLUMNS if name in NUMBER_COLUMNS},
-            {name: part.column(name).to_pylist() for name in CHUNK_COLUMNS if name not in NUMBER_COLUMNS},
-        )
-    return digest.hexdigest()
+    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    (batch,) = table.select(CHUNK_SCHEMA.names).cast(CHUNK_SCHEMA).combine_chunks().to_batches() or [
+        pa.RecordBatch.from_pylist([], CHUNK_SCHEMA)
+    ]
+    return _digests(batch, [batch.num_rows])[0]
+
+
+def _digests(rows: pa.RecordBatch, sizes: Sequence[int]) -> list[str]:
+    """Return the digests of documents whose rows follow one another, so many of each; see `rows_digest`."""
+    bounds = np.cumsum([0, *sizes])
+    opens = np.zeros(rows.num_rows + 1, bool)
+    opens[bounds] = True
+    numbers = np.full((rows.num_rows, len(CHUNK_COLUMNS)), -1, "<i4")
+    texts: list[tuple[memoryview, list[int]]] = []
+    for place, (name, column) in enumerate(zip(CHUNK_COLUMNS, rows.columns, strict=True)):
+        if name in NUMBER_COLUMNS:
+            numbers[:, place] = column.to_numpy()
+            continue
+        begins = opens[:-1] | _changes(column)
+        values = (column if begins.all() else column.filter(pa.array(begins))).cast(pa.string())
+        if not len(values):
+            continue
+        ends = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
+        numbers[begins, place] = np.diff(ends)
+        places = ends[np.concatenate(([0], np.cumsum(begins)))[bounds]].tolist()
+        if places[-1] > places[0]:
+            texts.append((memoryview(values.buffers()[2]), places))
+    digests = []
+    for document, (first, behind) in enumerate(pairwise(bounds.tolist())):
+        digest = hashlib.sha256(numbers[first:behind].data)
+        for values, places in texts:
+            digest.update(values[places[document] : places[document + 1]])
+        digests.append(digest.hexdigest())
+    return digests
+
+
+def _changes(column: pa.Array) -> NDArray[np.bool_]:
+    """Tell of each row whether its text differs from that of the row before; of the first, that it does not."""
+    if isinstance(column, pa.DictionaryArray):
+        # The same text may stand in the dictionary more than once.
+        codes = column.dictionary.dictionary_encode().indices.to_numpy()[column.indices.to_numpy()]
+        return np.concatenate(([False], codes[1:] != codes[:-1]))[: len(column)]
+    different = pc.call_function("not_equal", [column[1:], column[:-1]]).to_numpy(zero_copy_only=False)
+    return np.concatenate(([False], different))[: len(column)]

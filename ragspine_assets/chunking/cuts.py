@@ -21,10 +21,7 @@ from ragspine_assets.chunking.chunk import (
     require_sizes,
 )
 from ragspine_assets.chunking.locator import locator
-from ragspine_assets.documents.normalise import CanonicalText, canonical_text, normalise_text
-
-BLOCK_ROWS = 1024
-"""How many chunks are made at once, as columns; also a constant of the rows' digest."""
+from ragspine_assets.documents.normalise import CanonicalText, canonical_of_normalised, normalise_text
 
 CHUNK_COLUMNS = tuple(column.name for column in fields(Chunk))
 """The columns of a chunk, in the order of SPEC 2.1."""
@@ -32,13 +29,16 @@ CHUNK_COLUMNS = tuple(column.name for column in fields(Chunk))
 NUMBER_COLUMNS = frozenset({"seq", "para_start", "para_end", "page_start", "page_end", "char_start", "char_end"})
 """Those that hold whole numbers; all others hold text."""
 
+INHERITED_COLUMNS = (
+    "doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of",
+)  # fmt: skip
+"""Those that a document gives to all its chunks."""
+
 _HEADING_CHARS = 2_000
 
 # A frozen dataclass sets each field by a call; a plain one with the same slots is filled four times faster, and becomes
 # the frozen one by changing its class.
 _Draft = make_dataclass("_Draft", [(column.name, column.type) for column in fields(Chunk)], slots=True)
-
-_INHERITED = ("doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class SourceText:
 def source_text(text: str) -> SourceText:
     """Return both forms of a text, normalising it first."""
     normalised = normalise_text(text)
-    return SourceText(normalised, canonical_text(normalised))
+    return SourceText(normalised, canonical_of_normalised(normalised))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,32 +157,37 @@ def chunks_from_cuts(
     document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int] = ()
 ) -> list[Chunk]:
     """Return the chunks that ``cuts`` describe, with ids, metadata, locators and pages (SPEC 2.1)."""
-    chunks: list[Chunk] = []
+    columns = columns_from_cuts(document, meta, cuts, page_starts)
+    rows = columns.rows
+    values: dict[str, Sequence[object]] = {**columns.numbers, **columns.texts, "window_text": columns.window_column()}
+    values.update((name, [getattr(meta, name)] * rows) for name in INHERITED_COLUMNS)
+    drafts: list[Chunk] = []
     with collector_paused():
-        for block in blocks(document, meta, cuts, page_starts):
-            given = {name: [value] * block.rows for name, value in block.constants.items()}
-            columns = {**given, **block.texts, **block.numbers, "window_text": block.window_column()}
-            drafts = list(map(_Draft, *(columns[name] for name in CHUNK_COLUMNS)))
-            for draft in drafts:
-                draft.__class__ = Chunk
-            chunks.extend(drafts)
-    return chunks
+        drafts.extend(map(_Draft, *(values.get(name) or [default_of(name)] * rows for name in CHUNK_COLUMNS)))
+        for draft in drafts:
+            draft.__class__ = Chunk
+    return drafts
 
 
-@dataclass(slots=True)
-class Block:
-    """Up to `BLOCK_ROWS` chunks of one document as Python columns.
+def default_of(column: str) -> str | int:
+    """Return what a column of a chunk holds where nothing is known."""
+    return 0 if column in NUMBER_COLUMNS else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The chunks of one document as Python columns.
 
     Attributes:
-        numbers: the columns that hold numbers.
-        constants: the columns that hold what the document gives to all its chunks.
-        texts: the other columns that hold text, but for ``window_text``.
-        windows: for each row the index into ``window_texts``, -1 for none.
-        window_texts: the different windows of these rows.
+        meta: what the document gives to all its chunks.
+        numbers: the columns that hold numbers; one that is not there holds zeros.
+        texts: the columns that hold text, but for those of ``meta`` and ``window_text``; one that is not there is empty.
+        windows: for each row the index into ``window_texts``, -1 for none; empty where no row has a window.
+        window_texts: the windows.
     """
 
+    meta: DocumentMeta
     numbers: dict[str, list[int]]
-    constants: dict[str, str]
     texts: dict[str, list[str]]
     windows: list[int]
     window_texts: list[str]
@@ -190,69 +195,57 @@ class Block:
     @property
     def rows(self) -> int:
         """Number of chunks."""
-        return len(self.windows)
-
-    def window_column(self) -> list[str]:
-        """Return ``window_text`` of each row; equal windows are the same string."""
-        texts = self.window_texts
-        return [texts[number] if number >= 0 else "" for number in self.windows]
+        return len(self.numbers["seq"])
 
     @property
     def characters(self) -> int:
-        """Code points of text and windows, a measure of the memory it takes."""
+        """Code points of texts and windows, a measure of the memory they take here."""
         return sum(map(len, self.texts["text"])) + sum(map(len, self.window_texts))
 
+    @property
+    def window_characters(self) -> int:
+        """Code points of the windows of all rows, a measure of the memory that they take where each row has its own."""
+        sizes = [*map(len, self.window_texts), 0]
+        return sum(map(sizes.__getitem__, self.windows))
 
-def blocks(document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int] = ()) -> Iterator[Block]:
-    """Yield the chunks that ``cuts`` describe as blocks of columns."""
-    for first in range(0, len(cuts), BLOCK_ROWS):
-        yield _block(document, meta, cuts, page_starts, first, min(first + BLOCK_ROWS, len(cuts)))
+    def window_column(self) -> list[str]:
+        """Return ``window_text`` of each row; equal windows are the same string."""
+        texts = [*self.window_texts, ""]
+        return list(map(texts.__getitem__, self.windows))
 
 
-def _block(
-    document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int], first: int, behind: int
-) -> Block:
+def columns_from_cuts(
+    document: CanonicalText, meta: DocumentMeta, cuts: Cuts, page_starts: Sequence[int] = ()
+) -> Columns:
+    """Return the chunks that ``cuts`` describe, with ids, locators and pages (SPEC 2.1), as columns."""
     text = document.text
     doc_id, prefix = meta.doc_id, meta.locator_prefix
-    rows = slice(first, behind)
-    count = behind - first
-    starts, ends = cuts.starts[rows], cuts.ends[rows]
-    para_starts, para_ends = cuts.para_starts[rows], cuts.para_ends[rows]
-    empty = [""] * count
-    pages = (
-        [page_of(page_starts, paragraph) for paragraph in (*para_starts, *para_ends)]
-        if page_starts
-        else [0] * (2 * count)
-    )
     numbers = {
-        "seq": list(range(first, behind)),
-        "para_start": para_starts,
-        "para_end": para_ends,
-        "page_start": pages[:count],
-        "page_end": pages[count:],
-        "char_start": starts,
-        "char_end": ends,
+        "seq": list(range(len(cuts))),
+        "para_start": cuts.para_starts,
+        "para_end": cuts.para_ends,
+        "char_start": cuts.starts,
+        "char_end": cuts.ends,
     }
-    constants = {name: getattr(meta, name) for name in _INHERITED}
-    texts: dict[str, list[str]] = {}
-    texts["chunk_id"] = [f"{doc_id}#c{seq}" for seq in range(first, behind)]
-    texts["text"] = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    texts["source_locator"] = [locator(prefix, a, b) for a, b in zip(para_starts, para_ends, strict=True)]
-    texts["parent_id"] = [f"{doc_id}#s{k}" if k >= 0 else "" for k in cuts.sections[rows]] or empty
-    texts["heading"] = cuts.headings[rows] or empty
-    texts["parent_locator"] = cuts.parent_locators[rows] or empty
-    windows = cuts.windows[rows] or [-1] * count
-    window_texts: list[str] = []
-    if cuts.window_starts:
-        numbers_here = list(dict.fromkeys(number for number in windows if number >= 0))
-        local = dict(zip(numbers_here, range(len(numbers_here)), strict=True))
-        windows = [local.get(number, -1) for number in windows]
-        window_texts = [text[cuts.window_starts[number] : cuts.window_ends[number]] for number in numbers_here]
-        locators = [
-            locator(prefix, cuts.window_para_starts[number], cuts.window_para_ends[number]) for number in numbers_here
-        ]
+    if page_starts:
+        numbers["page_start"] = [page_of(page_starts, paragraph) for paragraph in cuts.para_starts]
+        numbers["page_end"] = [page_of(page_starts, paragraph) for paragraph in cuts.para_ends]
+    texts = {
+        "chunk_id": [f"{doc_id}#c{seq}" for seq in range(len(cuts))],
+        "text": [text[start:end] for start, end in zip(cuts.starts, cuts.ends, strict=True)],
+        "source_locator": [locator(prefix, a, b) for a, b in zip(cuts.para_starts, cuts.para_ends, strict=True)],
+    }
+    if cuts.sections:
+        texts["parent_id"] = [f"{doc_id}#s{k}" if k >= 0 else "" for k in cuts.sections]
+    if cuts.headings:
+        texts["heading"] = cuts.headings
+    if cuts.parent_locators:
+        texts["parent_locator"] = cuts.parent_locators
+    if cuts.windows:
+        shown = [locator(prefix, a, b) for a, b in zip(cuts.window_para_starts, cuts.window_para_ends, strict=True)]
+        named = cuts.parent_locators or [""] * len(cuts)
         texts["parent_locator"] = [
-            locators[number] if number >= 0 else named
-            for number, named in zip(windows, texts["parent_locator"], strict=True)
+            shown[number] if number >= 0 else other for number, other in zip(cuts.windows, named, strict=True)
         ]
-    return Block(numbers, constants, texts, windows, window_texts)
+    window_texts = [text[start:end] for start, end in zip(cuts.window_starts, cuts.window_ends, strict=True)]
+    return Columns(meta, numbers, texts, cuts.windows, window_texts)

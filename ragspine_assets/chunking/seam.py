@@ -19,8 +19,8 @@ from ragspine_assets.chunking.chunk import (
     DocumentMeta,
     require_sizes,
 )
-from ragspine_assets.chunking.columns import CHUNK_SCHEMA, RowsBuilder, RowsDigest, rows_digest
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, blocks, chunks_from_cuts, source_text
+from ragspine_assets.chunking.columns import CHUNK_SCHEMA, RowsBuilder, rows_digest
+from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, chunks_from_cuts, columns_from_cuts, source_text
 from ragspine_assets.chunking.default import DefaultChunker
 from ragspine_assets.chunking.foreign import ChunkerError, foreign_cuts
 from ragspine_assets.chunking.identity import chunker_identity
@@ -40,8 +40,9 @@ __all__ = [
     "rows_digest",
 ]
 
-DEFAULT_ROWS_PER_BATCH = 4096
+DEFAULT_ROWS_PER_BATCH = 16_384
 _CHARACTERS_PER_BATCH = 16_000_000
+_WINDOW_CHARACTERS_PER_BATCH = 48_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +156,15 @@ def _batches(
     documents: Iterable[DocumentInput], chunker: Chunker, max_chars: int, overlap_chars: int, rows_per_batch: int
 ) -> Iterator[ChunkBatch]:
     pending = RowsBuilder()
-    finished: list[DocumentRows] = []
+    finished: list[tuple[str, int]] = []
     failed: list[tuple[str, str]] = []
 
     def batch() -> ChunkBatch:
-        nonlocal finished, failed
-        made = ChunkBatch(pending.take(), finished, failed)
-        finished, failed = [], []
+        nonlocal pending, finished, failed
+        rows, digests = pending.finish()
+        documents = [DocumentRows(doc_id, digest, n) for (doc_id, n), digest in zip(finished, digests, strict=True)]
+        made = ChunkBatch(rows, documents, failed)
+        pending, finished, failed = RowsBuilder(), [], []
         return made
 
     for document in documents:
@@ -173,13 +176,14 @@ def _batches(
         except ChunkerError as error:
             failed.append((meta.doc_id, error.rule))
             continue
-        if pending.rows and (pending.rows + len(cuts) > rows_per_batch or pending.characters > _CHARACTERS_PER_BATCH):
+        if pending.rows and (
+            pending.rows + len(cuts) > rows_per_batch
+            or pending.characters > _CHARACTERS_PER_BATCH
+            or pending.window_characters > _WINDOW_CHARACTERS_PER_BATCH
+        ):
             yield batch()
-        digest = RowsDigest()
-        for block in blocks(source.canonical, meta, cuts, document.page_starts):
-            digest.add(block)
-            pending.add(block)
-        finished.append(DocumentRows(meta.doc_id, digest.hexdigest(), len(cuts)))
+        pending.add(columns_from_cuts(source.canonical, meta, cuts, document.page_starts))
+        finished.append((meta.doc_id, len(cuts)))
         if len(finished) + len(failed) >= rows_per_batch:
             yield batch()
     if pending.rows or finished or failed:

@@ -100,7 +100,11 @@ class CanonicalText:
 
 def canonical_text(text: str) -> CanonicalText:
     """Return the canonical form of a text, normalising it first (SPEC 1.5)."""
-    normalised = normalise_text(text)
+    return canonical_of_normalised(normalise_text(text))
+
+
+def canonical_of_normalised(normalised: str) -> CanonicalText:
+    """Return the canonical form of what `normalise_text` returned."""
     parts: list[str] = []
     lengths: list[int] = []
     numbers: list[int] = []

@@ -40,7 +40,7 @@ _DUE = f"""
 _TEXTS = f"""
     SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts
     FROM document d JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id)
-    WHERE d.doc_id {WITHIN} AND t.doc_id {WITHIN} ORDER BY d.doc_id
+    WHERE d.doc_id {WITHIN} AND t.doc_id {WITHIN}
 """
 
 
@@ -108,11 +108,13 @@ def stage_chunks(
     return report
 
 
-def _inputs(texts: Iterable[pa.RecordBatch]) -> Iterator[DocumentInput]:
-    for batch in texts:
-        for row in batch.to_pylist():
-            meta = DocumentMeta(row["doc_id"], markup=row["markup"] or "plain", **{name: row[name] for name in _META})
-            yield DocumentInput(row["text"], meta, tuple(row["page_starts"] or ()))
+def _inputs(groups: Iterable[pa.Table]) -> Iterator[DocumentInput]:
+    for group in groups:
+        # Sorted here: to sort long texts costs DuckDB as much as to read them.
+        columns = group.sort_by("doc_id").columns
+        for doc_id, markup, *known, text, page_starts in zip(*(c.to_pylist() for c in columns), strict=True):
+            meta = DocumentMeta(doc_id, **dict(zip(_META, known, strict=True)), markup=markup or "plain")
+            yield DocumentInput(text, meta, page_starts or ())
 
 
 def _drop_gone(connection: duckdb.DuckDBPyConnection, report: StagingReport) -> None:

@@ -134,7 +134,7 @@ def test_duckdb_reads_batches_with_their_dictionaries() -> None:
 
 
 def test_the_digest_of_known_rows_is_this_one() -> None:
-    assert digest_of("one\ntwo") == "2384571c1d5edf370a2bbabedec76b8293121838ea0e2776305babee64c7898b"
+    assert digest_of("one\ntwo") == "913cb05f2934dece6a06dd727ca4ba010f5ebe66f0b63a6904c8f57ac5875020"
 
 
 LONG = "".join(f"Sentence number {n}, it is.\n" for n in range(3_000))
@@ -162,6 +162,33 @@ def test_the_digest_changes_with_every_column() -> None:
             changed[position][name] = value + 1 if isinstance(value, int) else f"{value}x"
             digests.add(rows_digest(pa.Table.from_pylist(changed, CHUNK_SCHEMA)))
     assert len(digests) == 1 + 2 * len(CHUNK_SCHEMA.names)
+
+
+def test_the_digest_does_not_depend_on_how_a_dictionary_is_made() -> None:
+    # Both sections have the same text, so that the window stands twice in the dictionary that the cutter makes.
+    (batch,) = chunk_batches(
+        [document("# A\none, two.\n# A\none, two.")], CHUNKERS["parent_child"], max_chars=9, overlap_chars=0
+    )
+    assert batch.rows.column("window_text").dictionary.to_pylist().count("# A\none, two.") == 2
+    again = pa.Table.from_pylist(batch.rows.to_pylist(), CHUNK_SCHEMA)
+    assert again["window_text"].chunk(0).dictionary.to_pylist() == ["# A\none, two."]
+    assert rows_digest(again) == batch.documents[0].rows_digest
+
+
+def test_documents_of_one_batch_have_the_digests_they_have_alone() -> None:
+    documents = [document("same text", "d"), document("", "e"), document("same text\nand more", "d", title="T")]
+    alone = [next(iter(chunk_batches([d]))).documents[0].rows_digest for d in documents]
+    (batch,) = chunk_batches(documents)
+    assert [done.rows_digest for done in batch.documents] == alone
+    assert len(set(alone)) == 3
+
+
+def test_windows_of_many_rows_make_smaller_batches() -> None:
+    text = "# A\n" + "A sentence of the section, again.\n" * 200
+    documents = [document(text, f"d{n}") for n in range(40)]
+    batches = list(chunk_batches(documents, CHUNKERS["parent_child"], max_chars=40, overlap_chars=0))
+    assert len(batches) == 2  # each document shows 6.7 KB in 200 rows
+    assert len(list(chunk_batches(documents, CHUNKERS["layout"], max_chars=40, overlap_chars=0))) == 1
 
 
 def test_text_cannot_move_from_one_row_to_the_next_under_the_same_digest() -> None:
