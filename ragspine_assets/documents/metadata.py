@@ -64,7 +64,7 @@ class MetadataTable:
         """Return the exact row of a document, None if it has none."""
         row = self.exact.get(doc_id)
         # A file may be called report[1].pdf: a row that spells its name is about it, glob or not.
-        return row if row is not None or not is_glob(doc_id) else self._literal.get(doc_id)
+        return self._literal.get(doc_id) if row is None and self.globs else row
 
     def globs_for(self, doc_id: str) -> Mapping[str, str] | None:
         """Return the last glob row that matches a document, None if none does."""
@@ -258,10 +258,9 @@ def resolve_metadata(
     row, glob_row = table.row_for(doc_id), table.globs_for(doc_id)
     derived = {"title": _one_line(file_title), "period": period_from_filename(doc_id)}
     sources = [source for source in (row, glob_row, front_matter.values, derived) if source]
-    values = {
-        name: next((value for source in sources if (value := _one_line(source.get(name, "")))), "")
-        for name in _DESCRIPTIVE
-    }
+    values = dict.fromkeys(_DESCRIPTIVE, "")
+    for source in reversed(sources):
+        values |= {name: value for name in source.keys() & values.keys() if (value := _one_line(source[name]))}
     label, reason, problems = _label(row, glob_row, front_matter, verdict)
     return ResolvedMetadata(**values, sensitivity=label, label_reason=reason, problems=tuple(problems))
 

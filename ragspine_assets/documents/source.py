@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 from urllib.parse import quote_from_bytes
 
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
@@ -276,44 +277,78 @@ def _resolve_links(walk: _Walk) -> None:
 
 
 def open_inside(root: str | os.PathLike[str], file: SourceFile, *, max_bytes: int = 256 << 20) -> bytes:
-    """Read a listed file once and return its bytes (SPEC 1.3).
+    """Read a listed file once and return its bytes (SPEC 1.3); see `SourceReader.read`."""
+    with SourceReader(root, max_bytes=max_bytes) as reader:
+        return reader.read(file)
 
-    Between listing and reading a file may have been replaced: no symlink is followed on the way down from the root,
-    and only a regular file is read, to its end or to the bound.
+
+class SourceReader:
+    """Reads listed files; while files of one folder follow each other, that folder stays open.
+
+    Use it as a context manager, and one for each thread.
 
     Args:
         root: the folder that was listed.
-        file: one of its files.
         max_bytes: the largest file that is read, bytes.
-
-    Raises:
-        UnsafeFileError: if the file is gone, unreadable, no regular file any more, behind a symlink, or too large. Its
-            message is a reason without any path.
     """
-    opened: list[int] = []
-    try:
-        folder = os.open(os.fspath(root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        opened.append(folder)
-        *folders, name = file.path.split("/")
-        for part in folders:
-            folder = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            opened.append(folder)
-        # Without O_NONBLOCK a FIFO put in the file's place would hang the run.
-        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        opened.append(handle)
-        return _read_regular(handle, max_bytes)
-    except FileNotFoundError:
-        message = "the file vanished after it was listed"
-        raise UnsafeFileError(message) from None
-    except OSError as error:
-        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            message = "the file was replaced by a symlink after it was listed"
-        else:
-            message = f"the file cannot be read ({_why(error)})"
-        raise UnsafeFileError(message) from None
-    finally:
-        for handle in reversed(opened):
-            os.close(handle)
+
+    def __init__(self, root: str | os.PathLike[str], *, max_bytes: int = 256 << 20) -> None:
+        self._root = os.fspath(root)
+        self._max_bytes = max_bytes
+        self._opened: list[int] = []
+        self._path: str | None = None
+
+    def __enter__(self) -> Self:
+        """Return the reader."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the folder that is open."""
+        self._leave()
+
+    def read(self, file: SourceFile) -> bytes:
+        """Read a listed file once and return its bytes (SPEC 1.3).
+
+        Between listing and reading a file may have been replaced: no symlink is followed on the way down from the root,
+        and only a regular file is read, to its end or to the bound.
+
+        Raises:
+            UnsafeFileError: if the file is gone, unreadable, no regular file any more, behind a symlink, or too large.
+                Its message is a reason without any path.
+        """
+        path, _, name = file.path.rpartition("/")
+        try:
+            if path != self._path:
+                self._enter(path)
+            # Without O_NONBLOCK a FIFO put in the file's place would hang the run.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            handle = os.open(name, flags, dir_fd=self._opened[-1])
+            try:
+                return _read_regular(handle, self._max_bytes)
+            finally:
+                os.close(handle)
+        except FileNotFoundError:
+            message = "the file vanished after it was listed"
+            raise UnsafeFileError(message) from None
+        except OSError as error:
+            if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+                message = "the file was replaced by a symlink after it was listed"
+            else:
+                message = f"the file cannot be read ({_why(error)})"
+            raise UnsafeFileError(message) from None
+
+    def _enter(self, path: str) -> None:
+        self._leave()
+        self._opened.append(os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        for part in path.split("/") if path else ():
+            self._opened.append(os.open(part, flags, dir_fd=self._opened[-1]))
+        self._path = path
+
+    def _leave(self) -> None:
+        self._path = None
+        while self._opened:
+            os.close(self._opened.pop())
 
 
 def _read_regular(handle: int, max_bytes: int) -> bytes:

@@ -17,6 +17,7 @@ from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from heapq import nlargest
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
 from ragspine_assets.documents.frontmatter import stored_front_matter
 from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
 from ragspine_assets.documents.pool import ExtractionPool, batch_files, gather_rows
-from ragspine_assets.documents.source import SourceFile, SourceListing, UnsafeFileError, open_inside, scan_source
+from ragspine_assets.documents.source import SourceFile, SourceListing, SourceReader, UnsafeFileError, scan_source
 from ragspine_assets.documents.worker import DEFAULT_PARSER
 from ragspine_assets.policy import (
     LabelVerdict,
@@ -265,6 +266,7 @@ class _Intake:
         self.extracted: set[str] = set()
         self.noted: set[str] = set()
         self.stale: set[str] = set()
+        self._extraction = cache(self._extraction_of)
 
     def reference(self, doc_id: str, label: object) -> str:
         return document_reference(doc_id, self.key) if read_label(label) is Sensitivity.RESTRICTED else doc_id
@@ -444,15 +446,10 @@ class _Intake:
                         yield file
 
     def _hash_all(self, files: Sequence[SourceFile]) -> list[str]:
-        return [self._hash(file) for file in files]
+        with SourceReader(self.root, max_bytes=self.limits.max_bytes) as reader:
+            return [_hash(reader, file) for file in files]
 
-    def _hash(self, file: SourceFile) -> str:
-        try:
-            return hashlib.sha256(open_inside(self.root, file, max_bytes=self.limits.max_bytes)).hexdigest()
-        except (OSError, UnsafeFileError):
-            return ""
-
-    def _extraction(self, suffix: str, *, failed: bool = False) -> str:
+    def _extraction_of(self, suffix: str, *, failed: bool = False) -> str:
         """What a stored parse depends on besides the bytes; a failure also depends on the limits."""
         return f"{parser_for(suffix)}, {_NORMALISER}" + (f", {self.limits}" if failed else "")
 
@@ -656,6 +653,13 @@ _INTEGERS = {"bytes": pa.int64(), "pages": pa.int32(), "characters": pa.int64(),
 _OTHER = {"retry": pa.bool_(), "changed_at": pa.timestamp("us")}
 _DOCUMENT_SCHEMA = pa.schema([(name, {**_INTEGERS, **_OTHER}.get(name, pa.string())) for name in TABLES["document"]])
 _TEXT_SCHEMA = pa.schema([("doc_id", pa.string()), ("text", pa.string()), ("page_starts", pa.list_(pa.int32()))])
+
+
+def _hash(reader: SourceReader, file: SourceFile) -> str:
+    try:
+        return hashlib.sha256(reader.read(file)).hexdigest()
+    except (OSError, UnsafeFileError):
+        return ""
 
 
 def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[str]:

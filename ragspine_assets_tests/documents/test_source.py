@@ -1,4 +1,5 @@
 import os
+import shutil
 import socket
 import time
 import unicodedata
@@ -6,7 +7,14 @@ from random import Random
 
 import pytest
 
-from ragspine_assets.documents.source import SourceError, SourceFile, UnsafeFileError, open_inside, scan_source
+from ragspine_assets.documents.source import (
+    SourceError,
+    SourceFile,
+    SourceReader,
+    UnsafeFileError,
+    open_inside,
+    scan_source,
+)
 
 IS_ROOT = os.geteuid() == 0
 
@@ -274,6 +282,24 @@ def test_a_file_over_the_bound_is_refused_even_if_it_grew_after_listing(root):
         handle.write(b"+")
     with pytest.raises(UnsafeFileError, match="more than 5 bytes"):
         open_inside(root, file, max_bytes=5)
+
+
+def test_a_reader_goes_from_folder_to_folder_and_on_after_a_refused_file(root):
+    put(root, "a.txt", "b/a.txt", "b/b.txt", "b/c/a.txt", "d/a.txt")
+    files = scan_source(root).files
+    (root / "b/b.txt").unlink()
+    shutil.rmtree(root / "d")
+    read = {}
+    with SourceReader(root) as reader:
+        for file in (*files, *files):
+            try:
+                read[file.doc_id] = reader.read(file)
+            except UnsafeFileError as error:
+                read[file.doc_id] = str(error)
+    vanished = "the file vanished after it was listed"
+    assert read == {
+        "a.txt": b"a.txt", "b/a.txt": b"b/a.txt", "b/b.txt": vanished, "b/c/a.txt": b"b/c/a.txt", "d/a.txt": vanished
+    }  # fmt: skip
 
 
 def test_reading_leaves_no_file_open(root):
