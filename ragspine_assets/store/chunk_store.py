@@ -16,7 +16,17 @@ import pyarrow as pa
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy import read_label
 
-from .database import MEMORY, VALUES_TOGETHER, StoreError, make_room, open_database, registered, transaction
+from .database import (
+    MEMORY,
+    MEMORY_LIMIT,
+    VALUES_TOGETHER,
+    StoreError,
+    longest_together,
+    make_room,
+    open_database,
+    registered,
+    transaction,
+)
 from .labels import raise_labels
 from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
 
@@ -59,11 +69,13 @@ class StoredChunk(Chunk):
         return Chunk(**{name: getattr(self, name) for name in CHUNK_COLUMNS})
 
 
-# How many bytes a text has is not kept; of a text file it is about what the file has.
+# How many bytes a text has is not kept; of a text file it is about what the file has. Values that are read together
+# follow each other in the table.
 _LONGEST = f"""
-    SELECT coalesce(sum(size), 0)::BIGINT FROM (
-        SELECT greatest(characters, least(bytes, 4 * characters)) AS size FROM document
-        ORDER BY size DESC LIMIT {VALUES_TOGETHER})
+    SELECT coalesce(max(size), 0)::BIGINT FROM (
+        SELECT sum(greatest(d.characters, least(d.bytes, 4 * d.characters)))
+            OVER (ORDER BY t.rowid ROWS {VALUES_TOGETHER - 1} PRECEDING) AS size
+        FROM document_text t JOIN document d USING (doc_id))
 """
 _STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
 
@@ -77,7 +89,7 @@ class ChunkStore:
     Args:
         path: the store file, or ``:memory:``. The file is created with mode 0600.
         wait_s: seconds to wait, with back-off, while another process holds the store.
-        memory_limit: what DuckDB's buffers may take before it spills beside the store, in MB as ``320MB``. Very long
+        memory_limit: what DuckDB's buffers may take before it spills beside the store, in MB as ``192MB``. Very long
             documents get more.
         threads: threads a query may use; at most 4 when not given.
         keep_open: leave the file open between calls, until `close`: whoever makes many calls in a row saves the time of
@@ -93,7 +105,7 @@ class ChunkStore:
         path: str | Path,
         *,
         wait_s: float = 30.0,
-        memory_limit: str = "320MB",
+        memory_limit: str = MEMORY_LIMIT,
         threads: int | None = None,
         keep_open: bool = False,
     ) -> None:
@@ -168,11 +180,18 @@ class ChunkStore:
                 self._file.close()
                 raise
             self._migrated = True
-        self.make_room(connection, connection.execute(_LONGEST).fetchall()[0][0])
+        self.make_room(connection)
         return connection
 
-    def make_room(self, connection: duckdb.DuckDBPyConnection, longest: int) -> None:
-        """Let DuckDB have more memory than usual for texts of so many bytes, see `database.make_room`."""
+    def make_room(self, connection: duckdb.DuckDBPyConnection, coming: Sequence[int] = ()) -> None:
+        """Let DuckDB have more memory than usual where documents are very long, see `database.make_room`.
+
+        Args:
+            connection: the open store.
+            coming: bytes of the texts that will be stored, in their order.
+        """
+        # What replaces a text may come to lie beside it.
+        longest = connection.execute(_LONGEST).fetchall()[0][0] + longest_together(coming)
         make_room(connection, longest, self._memory_limit)
 
     def _keep(self, connection: duckdb.DuckDBPyConnection | None) -> None:

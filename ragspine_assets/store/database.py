@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 
 import duckdb
@@ -19,6 +20,9 @@ import pyarrow as pa
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 MEMORY = ":memory:"
+MEMORY_LIMIT = "192MB"
+"""What DuckDB's buffers may take before it spills, where nobody says otherwise."""
+
 _BUSY = re.compile(
     r"Could not set lock on file .*?(?:Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\))", re.DOTALL
 )
@@ -79,7 +83,7 @@ def spill_folder(path: Path) -> Path:
 
 @contextmanager
 def open_database(
-    path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320MB", threads: int | None = None
+    path: str | Path, *, wait_s: float = 30.0, memory_limit: str = MEMORY_LIMIT, threads: int | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open the store file for reading and writing, and close it in every case.
 
@@ -191,6 +195,13 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDB
 VALUES_TOGETHER = 2048
 """DuckDB reads and compresses so many values of a column at once: all of them must fit in its memory."""
 
+
+def longest_together(sizes: Iterable[int]) -> int:
+    """Return the largest sum of `VALUES_TOGETHER` sizes that follow each other, in their unit."""
+    sums = list(accumulate(sizes, initial=0))
+    return max((behind - first for first, behind in zip(sums, sums[VALUES_TOGETHER:], strict=False)), default=sums[-1])
+
+
 _ROOM = 150
 _LITTLE = "48MB"
 
@@ -200,8 +211,8 @@ def make_room(connection: duckdb.DuckDBPyConnection, longest: int, memory_limit:
 
     Args:
         connection: the open store.
-        longest: bytes of the `VALUES_TOGETHER` longest texts, about.
-        memory_limit: what is enough otherwise, such as ``320MB``.
+        longest: bytes of the longest `VALUES_TOGETHER` texts that follow each other, about.
+        memory_limit: what is enough otherwise, such as ``192MB``.
     """
     needed = _ROOM + int(longest * 1.3 / 1e6)
     # More than DuckDB would take by itself is never asked for.

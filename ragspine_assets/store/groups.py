@@ -6,14 +6,13 @@ To sort or join all texts at once takes room for all of them, and a store that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import nlargest
 
 import duckdb
 import pyarrow as pa
 
-from .database import VALUES_TOGETHER, registered
+from .database import longest_together, registered
 
-CHARACTERS = 8_000_000
+CHARACTERS = 4_000_000
 """About how many code points a group of documents has."""
 
 WITHIN = "BETWEEN $first AND $last"
@@ -41,7 +40,7 @@ def in_groups(
             that reading one of them means to read much more, groups are larger in proportion.
     """
     sizes = list(sizes)
-    longest = sum(nlargest(VALUES_TOGETHER, (size for _, size in sizes)))
+    longest = longest_together(size for _, size in sizes)
     limit = max(limit, longest * limit // (_READINGS * CHARACTERS))
     group: list[str] = []
     together = 0

@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from heapq import nlargest
 from pathlib import Path
 
 import duckdb
@@ -41,7 +40,7 @@ from ragspine_assets.policy import (
 )
 
 from .chunk_store import ChunkStore
-from .database import VALUES_TOGETHER, StoreError, registered, transaction
+from .database import StoreError, registered, transaction
 from .groups import WITHIN, in_groups
 from .labels import Withdraw, raise_labels, record_label_changes
 from .schema import TABLES
@@ -174,12 +173,11 @@ def sync_documents(
     report.passed_over = listing.passed_over
     report.seconds["listing"] += time.perf_counter() - started
     with store.connect() as connection:
-        store.make_room(connection, sum(nlargest(VALUES_TOGETHER, (file.size for file in listing.files))))
         _claim_source(connection, store, root)
         stage = _Intake(connection, root, listing, metadata, policy, limits, run_id, withdraw, report)
         stage.raise_known_labels()
         stage.refuse_mass_removal(allow_mass_removal)
-        stage.extract(workers, parser, progress)
+        stage.extract(store, workers, parser, progress)
         stage.apply_metadata()
         stage.remove_gone(allow_mass_removal)
         stage.report_rows()
@@ -397,13 +395,16 @@ class _Intake:
 
     # -- files -------------------------------------------------------------------------------------------------
 
-    def extract(self, workers: int | None, parser: str, progress: Callable[[str], None] | None) -> None:
+    def extract(
+        self, store: ChunkStore, workers: int | None, parser: str, progress: Callable[[str], None] | None
+    ) -> None:
         """Parse every new or changed file, and store each batch in one transaction."""
         started = time.perf_counter()
         files = list(self._changed_files())
         self.report.seconds["hashing"] += time.perf_counter() - started
         if not files:
             return
+        store.make_room(self.connection, [file.size for file in files])
         done, last = 0, time.perf_counter()
         with ExtractionPool(self.root, self.limits, workers=workers, parser=parser) as pool:
             results = gather_rows(pool.run(batch_files(files)))

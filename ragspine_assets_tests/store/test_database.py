@@ -12,7 +12,13 @@ import duckdb
 import pytest
 
 from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError
-from ragspine_assets.store.database import buffers_released, open_database, transaction
+from ragspine_assets.store.database import (
+    VALUES_TOGETHER,
+    buffers_released,
+    longest_together,
+    open_database,
+    transaction,
+)
 
 
 def mode(path: Path) -> int:
@@ -148,6 +154,13 @@ def test_an_inner_transaction_belongs_to_the_outer_one(tmp_path: Path) -> None:
                 connection.execute("INSERT INTO t VALUES (1)")
             raise RuntimeError
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_texts_that_lie_together_are_what_needs_room() -> None:
+    assert longest_together([]) == 0
+    assert longest_together([3, 4]) == 7
+    together = longest_together([*[1] * 5000, 500, 400, *[1] * 5000, 700])
+    assert together == 500 + 400 + (VALUES_TOGETHER - 2)
 
 
 def test_buffers_are_given_back_while_others_need_memory(tmp_path: Path) -> None:
