@@ -37,11 +37,11 @@ _LOCATED = """
 """
 # What a model answered about a text that only RESTRICTED documents hold, or nobody any more.
 _CLOSED_ANSWERS = """
-    SELECT count(*), count(*) FILTER (text_hash NOT IN (
+    SELECT count(*) FROM model_answer WHERE text_hash NOT IN (
         SELECT sha256(c.text) FROM narrative_chunk c LEFT JOIN document d USING (doc_id)
         WHERE c.sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')
             AND coalesce(d.sensitivity, 'PUBLIC') IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL')
-    )) FROM model_answer
+    )
 """
 
 
@@ -72,10 +72,12 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
             document = re.sub(r"#[^#]*$", "", locator)
             if document in secret:
                 result.violate(f"{name(document)} in {place}", n)
-        answers, closed_answers = connection.execute(_CLOSED_ANSWERS).fetchall()[0]
+        ((answers,),) = connection.execute("SELECT count(*) FROM model_answer").fetchall()
         result.checked += answers
-        if closed_answers:
-            result.violate("an answer of a model about a text that no open document holds", closed_answers)
+        # Every text is hashed for it: not where nobody asked a model.
+        closed = connection.execute(_CLOSED_ANSWERS).fetchall()[0][0] if answers else 0
+        if closed:
+            result.violate("an answer of a model about a text that no open document holds", closed)
         open_entities = {
             row[0]
             for row in connection.execute(

@@ -1,6 +1,7 @@
 """Each audit passes on what a run leaves, and fails when its invariant is broken by hand (SPEC 6.3)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -74,6 +75,17 @@ BREAKS: list[tuple[str, str, str]] = [
     ("source labels", "UPDATE document SET sensitivity = 'PUBLIC' WHERE doc_id = 'secret/plan.txt'", "doc:"),
     ("source labels", "UPDATE narrative_chunk SET sensitivity = 'PUBLIC' WHERE doc_id = 'other.md'", "other.md"),
     ("chunk text", "UPDATE staged_chunk SET text = 'x' || text[2:] WHERE doc_id = 'open.txt' AND seq = 1", "open.txt"),
+    ("chunk text", "UPDATE staged_chunk SET text = reverse(text) WHERE doc_id = 'open.txt' AND seq = 1", "open.txt"),
+    ("chunk text", "UPDATE staged_chunk SET text = text || '.' WHERE doc_id = 'other.md'", "other.md"),
+    ("chunk text", "UPDATE staged_chunk SET char_end = char_start, text = '' WHERE doc_id = 'other.md'", "other.md"),
+    (
+        "chunk text",
+        (
+            "UPDATE staged_chunk SET seq = seq + 1 WHERE doc_id = 'other.md'; INSERT INTO staged_chunk SELECT * REPLACE "
+            "(0 AS seq, -5 AS char_start, -1 AS char_end, 'gain' AS text) FROM staged_chunk WHERE doc_id = 'other.md'"
+        ),
+        "other.md",
+    ),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'open.txt' AND seq = 1", "open.txt"),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'open.txt'", "open.txt"),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'secret/plan.txt'", "doc:"),
@@ -88,6 +100,10 @@ BREAKS: list[tuple[str, str, str]] = [
     ("versions", "UPDATE narrative_chunk SET version = 3 WHERE doc_id = 'open.txt'", "open.txt"),
     ("versions", "UPDATE narrative_chunk SET version = 2 WHERE doc_id = 'open.txt' AND seq = 0", "open.txt"),
     ("versions", "UPDATE narrative_chunk SET text = 'forged' WHERE doc_id = 'other.md'", "other.md"),
+    ("versions", "UPDATE narrative_chunk SET page_end = 7 WHERE doc_id = 'open.txt' AND seq = 2", "open.txt"),
+    ("versions", "UPDATE staged_chunk SET window_text = 'other' WHERE doc_id = 'other.md'", "other.md"),
+    ("versions", "INSERT INTO staged_chunk FROM staged_chunk WHERE doc_id = 'other.md'", "other.md"),
+    ("versions", "DELETE FROM staged_chunk WHERE doc_id = 'other.md'", "other.md"),
     ("versions", "DELETE FROM narrative_chunk WHERE doc_id = 'secret/plan.txt'", "doc:"),
     ("schema", "ALTER TABLE narrative_chunk DROP COLUMN window_text", "window_text"),
     (
@@ -110,6 +126,14 @@ BREAKS: list[tuple[str, str, str]] = [
         "graph isolation",
         "INSERT INTO fact (source_doc_id, source_locator) VALUES ('keyword.txt', 'keyword.txt#para1')",
         "doc:",
+    ),
+    (
+        "graph isolation",
+        (
+            "INSERT INTO model_answer (answer_id, text_hash) SELECT 'a', sha256(text) FROM narrative_chunk "
+            "WHERE doc_id = 'keyword.txt'"
+        ),
+        "no open document",
     ),
     ("graph evidence", "DELETE FROM graph_evidence WHERE source_doc_id = 'open.txt'", "edge without evidence"),
     ("graph evidence", "DELETE FROM graph_edge WHERE src = 'open.txt'", "evidence without edge"),
@@ -142,6 +166,21 @@ def test_audit_results_name_no_restricted_document_and_hold_no_text(stored: Pipe
         said = " ".join([result.message, *result.examples, *result.warnings])
         assert "Zanzibar" not in said
         assert "Heron" not in said
+
+
+def test_an_answer_about_a_text_of_an_open_document_is_no_trace(stored: Pipeline) -> None:
+    with stored.store.connect() as connection:
+        connection.execute(
+            "INSERT INTO model_answer (answer_id, text_hash) SELECT 'a', sha256(text) FROM narrative_chunk "
+            "WHERE doc_id = 'other.md'"
+        )
+    assert audit_graph_isolation(stored.store).passed
+
+
+def test_documents_that_no_folder_holds_are_not_compared_with_what_is_staged(stored: Pipeline) -> None:
+    chunks = [chunk.as_chunk() for chunk in stored.store.iter_chunks(doc_id="other.md")]
+    stored.store.replace_doc_chunks("api.md", [replace(chunk, doc_id="api.md") for chunk in chunks])
+    assert audit_versions(stored.store).passed
 
 
 def test_a_label_raised_in_the_source_after_the_run_is_seen(stored: Pipeline) -> None:
