@@ -8,6 +8,7 @@ however large the corpus is.
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -90,6 +91,26 @@ class _Filed:
         self._file.seek(self._start + part.start * self._kind.itemsize)
         wanted = (part.stop - part.start) * self._kind.itemsize
         return np.frombuffer(self._file.read(wanted), self._kind)
+
+
+class Mapped:
+    """A column of entries in a memory map. What was read does not stay in memory.
+
+    Args:
+        values: the column, as `numpy.load` maps it or a view of that.
+        pages: the map.
+    """
+
+    __slots__ = ("_pages", "_values")
+
+    def __init__(self, values: NDArray[np.integer], pages: mmap.mmap) -> None:
+        self._values = values
+        self._pages = pages
+
+    def __getitem__(self, part: slice, /) -> NDArray[np.integer]:
+        values = self._values[part].copy()
+        self._pages.madvise(mmap.MADV_DONTNEED)
+        return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +205,9 @@ class Gathering:
             staying, most_staying = _frequencies(earlier)
             most = max(most, most_staying)
             used = np.flatnonzero(staying)
-            known = list(earlier.terms) if len(used) == len(staying) else [earlier.terms[one] for one in used.tolist()]
+            known = list(earlier.terms)
+            if len(used) < len(known):
+                known = [known[one] for one in used.tolist()]
             terms, places, ranks = _united(known, terms)
             united = np.zeros(len(terms), np.int64)
             united[places] += staying[used]
@@ -217,10 +240,11 @@ class _Staying:
     terms: Numbers
     frequencies: Offsets
 
-    def entries(self, first: int, behind: int) -> tuple[NDArray[np.uint16], Numbers, Counts]:
+    def entries(self, first: int, behind: int) -> tuple[Offsets, Numbers, Counts]:
+        """Return the entries of some terms, and where those of each begin."""
         low, high = np.searchsorted(self.terms, (first, behind)).tolist()
         if low == high:
-            return np.empty(0, np.uint16), np.empty(0, np.int32), np.empty(0, np.uint32)
+            return np.zeros(behind - first + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint32)
         numbers = self.used[low:high]
         block = self.earlier.block
         part = slice(block.starts.item(numbers[0]), block.starts.item(numbers[-1] + 1))
@@ -228,20 +252,26 @@ class _Staying:
         counts = block.counts[part]
         if (gone := documents < 0).any():
             documents, counts = documents[~gone], counts[~gone]
-        places = np.repeat((self.terms[low:high] - first).astype(np.uint16), self.frequencies[numbers])
-        return places, documents, counts
+        starts = np.zeros(behind - first + 1, np.int64)
+        starts[self.terms[low:high] - first + 1] = self.frequencies[numbers]
+        return np.cumsum(starts, out=starts), documents, counts
 
 
 def _frequencies(earlier: Earlier) -> tuple[Offsets, int]:
     """Return how many documents that stay hold each term of an earlier index, and the highest count among them."""
     starts = earlier.block.starts
-    frequencies = np.zeros(len(earlier.terms), np.int64)
+    frequencies = np.diff(starts)
+    is_gone = earlier.places < 0
     most = 0
     for low, high in _ranges(starts):
         part = slice(starts.item(low), starts.item(high))
-        stays = earlier.places[earlier.block.documents[part]] >= 0
-        frequencies[low:high] = np.add.reduceat(stays, starts[low:high] - starts[low], dtype=np.int64)
-        most = max(most, int(earlier.block.counts[part][stays].max(initial=0)))
+        counts = earlier.block.counts[part]
+        gone = np.flatnonzero(is_gone[earlier.block.documents[part]])
+        if len(gone):
+            terms = np.searchsorted(starts[low : high + 1], gone + part.start, "right") - 1
+            frequencies[low:high] -= np.bincount(terms, minlength=high - low)
+            counts = np.delete(counts, gone)
+        most = max(most, int(counts.max(initial=0)))
     return frequencies, most
 
 
@@ -305,11 +335,10 @@ class Merged:
         places, documents, counts = self._fresh(first, behind)
         if self._staying is None:
             return documents, counts
-        old_places, old_documents, old_counts = self._staying.entries(first, behind)
+        starts, old_documents, old_counts = self._staying.entries(first, behind)
         if not len(places):
             return old_documents, old_counts
-        old_keys, keys = _keys(old_places, old_documents), _keys(places, documents)
-        where = np.searchsorted(old_keys, keys)
+        where = _among(old_documents, starts, places, documents)
         wider = np.result_type(old_counts, counts)
         return (
             np.insert(old_documents, where, documents),
@@ -336,8 +365,16 @@ class Merged:
         return together[0][order], together[1][order], together[2][order]
 
 
-def _keys(places: NDArray[np.uint16], documents: Numbers) -> Offsets:
-    return places.astype(np.int64) << 32 | documents
+def _among(entries: Numbers, starts: Offsets, terms: NDArray[np.uint16], documents: Numbers) -> Offsets:
+    """Return where documents belong among the entries of their terms, which ascend and begin at ``starts``."""
+    low, high = starts[terms], starts[terms.astype(np.int64) + 1]
+    # All are searched for at once, each among the entries of its term.
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        before = open_ & (entries[np.minimum(middle, len(entries) - 1)] < documents)
+        low = np.where(before, middle + 1, low)
+        high = np.where(open_ & ~before, middle, high)
+    return low
 
 
 def smallest_type(highest: int) -> np.dtype[np.unsignedinteger]:

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -31,7 +32,8 @@ _NAME = re.compile("[0-9a-f]{16}")
 _LOCK = ".lock"
 _BUILDING = ".building-"
 _REMOVED = ".removed-"
-_BLOCK = 1 << 20
+_TOGETHER = 4
+"""Files that are hashed, or brought to disk, at the same time."""
 
 
 class SnapshotError(RuntimeError):
@@ -150,34 +152,39 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
 
 def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
     """Return the files of a snapshot that are missing or not as they were published, by sha256."""
-    damaged = []
-    for name, entry in sorted(manifest.files.items()):
+
+    def is_fine(name: str) -> bool:
         try:
-            fine = file_entry(folder / name) == entry
+            return file_entry(folder / name) == manifest.files[name]
         except OSError:
-            fine = False
-        if not fine:
-            damaged.append(name)
-    return damaged
+            return False
+
+    names = sorted(manifest.files)
+    with ThreadPoolExecutor(_TOGETHER) as threads:
+        return [name for name, fine in zip(names, threads.map(is_fine, names), strict=True) if not fine]
 
 
 def file_entry(path: Path) -> FileEntry:
     """Return the size and the sha256 of a file."""
-    digest = hashlib.sha256()
-    size = 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-            size += len(block)
-    return FileEntry(size, digest.hexdigest())
+    with path.open("rb", buffering=0) as file:
+        digest = hashlib.file_digest(file, "sha256")
+        return FileEntry(file.tell(), digest.hexdigest())
 
 
 def seal(folder: Path, manifest: Manifest) -> Manifest:
     """Write the manifest of a finished folder, and make sure that all of it is on disk."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    sealed = replace(manifest, files={path.relative_to(folder).as_posix(): file_entry(path) for path in paths})
+    with ThreadPoolExecutor(_TOGETHER) as threads:
+        # Both wait for no other file: one for the processor, one for the disk.
+        entries = threads.map(file_entry, paths)
+        on_disk = threads.map(_to_disk, paths)
+        sealed = replace(
+            manifest,
+            files={path.relative_to(folder).as_posix(): entry for path, entry in zip(paths, entries, strict=True)},
+        )
+        list(on_disk)
     (folder / MANIFEST).write_text(sealed.to_json(), encoding="utf-8")
-    for path in [*paths, folder / MANIFEST, *(path for path in folder.rglob("*") if path.is_dir()), folder]:
+    for path in [folder / MANIFEST, *(path for path in folder.rglob("*") if path.is_dir()), folder]:
         _to_disk(path)
     return sealed
 

@@ -1,9 +1,8 @@
 """Writing ``chunks.arrow`` as its rows come, in memory that does not grow with them (SPEC 6.6).
 
 A reader wants each column in one piece, to use it where it lies in the file; a writer of Arrow files wants a piece in
-memory before it writes it. So columns grow in files of their own. Arrow then writes a file of the right shape from
-columns that hold nothing but zeros, which take no memory, says where in it each buffer lies, and the columns are copied
-there.
+memory before it writes it. So columns grow in files of their own. Arrow is then given columns of the same shape that
+hold nothing but zeros, which take no memory, and where it writes one of them the bytes of its file are written instead.
 """
 
 from __future__ import annotations
@@ -162,58 +161,71 @@ class ChunkTableWriter:
         read_by.values.add(pa.array(list(languages), pa.large_string()))
         read_by.codes.add(language_codes)
         columns = {**self._plain, **self._repeated, **self._numbers, INDEX_LANGUAGE: read_by}
-        arrays = [_blank(columns[name]) for name in SCHEMA.names]
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA) as writer:
-            if self.rows:
-                writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
-        if self.rows:
-            with path.open("r+b") as file:
-                for place, source in _places(path, columns):
-                    source.seek(0)
-                    file.seek(place)
-                    shutil.copyfileobj(source, file, _COPIED)
+        sources: dict[int, BinaryIO] = {}
+        arrays = [_blank(columns[name], sources) for name in SCHEMA.names]
+        with path.open("wb") as file:
+            sink = _Filled(file, sources)
+            with pa.PythonFile(sink, "w") as output, pa.ipc.new_file(output, SCHEMA) as writer:
+                if self.rows:
+                    writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
+        if self.rows and sources:
+            raise RuntimeError(f"Arrow wrote {len(sources)} columns from elsewhere than where they were given to it")
+
+
+class _Filled:
+    """What Arrow writes to: where it writes a blank buffer, the bytes of a file are put instead.
+
+    Args:
+        file: the file to write.
+        sources: by the address of each blank buffer the file that has its bytes; those that were written are taken out.
+    """
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, sources: dict[int, BinaryIO]) -> None:
+        self._file = file
+        self._sources = sources
+
+    def write(self, data: bytes | pa.Buffer) -> int:
+        source = None if isinstance(data, bytes) else self._sources.pop(data.address, None)
+        if source is None:
+            return self._file.write(data)
+        source.seek(0)
+        shutil.copyfileobj(source, self._file, _COPIED)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self.closed = True
 
 
 def _zeros(size: int) -> mmap.mmap:
     return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
-def _blank(column: _Numbers | _Strings | _Repeated) -> pa.Array:
+def _blank(column: _Numbers | _Strings | _Repeated, sources: dict[int, BinaryIO]) -> pa.Array:
     """Return a column of the same shape that takes no memory: pages that nobody wrote to are one page."""
+
+    def note(pages: mmap.mmap, size: int, file: BinaryIO) -> pa.Buffer:
+        buffer = pa.py_buffer(pages)
+        if size:
+            sources[buffer.address] = file
+        return buffer
+
     if isinstance(column, _Numbers):
-        return pa.Array.from_buffers(pa.int32(), column.size, [None, pa.py_buffer(_zeros(column.size * 4))])
+        size = column.size * 4
+        return pa.Array.from_buffers(pa.int32(), column.size, [None, note(_zeros(size), size, column.file)])
     if isinstance(column, _Repeated):
-        return pa.DictionaryArray.from_arrays(_blank(column.codes), _blank(column.values), safe=False)
+        codes, values = _blank(column.codes, sources), _blank(column.values, sources)
+        return pa.DictionaryArray.from_arrays(codes, values, safe=False)
     offsets = _zeros((column.size + 1) * 8)
     # Arrow writes as many bytes of strings as the last offset says.
     offsets[column.size * 8 : column.size * 8 + 8] = np.int64(column.bytes).tobytes()
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(_zeros(column.bytes))]
-    return pa.Array.from_buffers(pa.large_string(), column.size, buffers)
-
-
-def _places(path: Path, columns: dict[str, _Numbers | _Strings | _Repeated]) -> list[tuple[int, BinaryIO]]:
-    """Return where in an Arrow file each buffer lies, and the file that has its bytes."""
-    with pa.memory_map(str(path), "r") as source:
-        beginning = source.read_buffer(1).address
-        table = pa.ipc.open_file(source).read_all()
-        places: list[tuple[int, BinaryIO]] = []
-
-        def note(buffer: pa.Buffer | None, file: BinaryIO) -> None:
-            if buffer is not None and buffer.size:
-                places.append((buffer.address - beginning, file))
-
-        def strings(array: pa.Array, column: _Strings) -> None:
-            _, offsets, data = array.buffers()
-            note(offsets, column.offsets)
-            note(data, column.data)
-
-        for name, column in columns.items():
-            array = table.column(name).chunk(0)
-            if isinstance(column, _Numbers):
-                note(array.buffers()[1], column.file)
-            elif isinstance(column, _Strings):
-                strings(array, column)
-            else:
-                note(array.indices.buffers()[1], column.codes.file)
-                strings(array.dictionary, column.values)
-        return places
+    places = note(offsets, column.size, column.offsets)
+    data = note(_zeros(column.bytes), column.bytes, column.data)
+    return pa.Array.from_buffers(pa.large_string(), column.size, [None, places, data])

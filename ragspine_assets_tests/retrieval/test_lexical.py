@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragspine_assets.retrieval import postings
+from ragspine_assets.retrieval import lexical, postings
 from ragspine_assets.retrieval.bm25 import bm25_scores
 from ragspine_assets.retrieval.lexical import LexicalIndex, Texts, best, write_index
 
@@ -112,10 +112,15 @@ def test_the_documents_of_a_token_are_known() -> None:
     assert index.documents_with("c").tolist() == []
 
 
-@given(st.lists(st.text(max_size=5)))
-def test_texts_are_read_back_from_their_buffer(strings: list[str]) -> None:
+@given(st.lists(st.text(st.characters(), max_size=5), max_size=9), st.sampled_from([1, 2, 4096]))
+def test_texts_are_read_back_from_their_buffer(strings: list[str], together: int) -> None:
     texts = Texts.of(strings)
-    assert list(texts) == strings
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    assert bytes(texts.data) == b"".join(encoded)
+    assert np.diff(texts.offsets).tolist() == [len(one) for one in encoded]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lexical, "_TERMS", together)
+        assert list(texts) == strings
     assert texts[0:2] == strings[0:2]
     with pytest.raises(IndexError):
         texts[len(strings)]
@@ -130,3 +135,26 @@ def test_an_index_stays_readable_when_its_folder_is_deleted(tmp_path: Path) -> N
         path.unlink()
     assert index.search(["a"], 1)[0].tolist() == [0]
     assert index.scores(["b"])[1] > 0
+
+
+def pages_of_files() -> int:
+    """Bytes of files that are in this process's memory."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssFile:")[2].split()[0]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux")
+def test_what_was_read_of_a_large_index_can_be_let_go(tmp_path: Path) -> None:
+    documents = [["a", "b"]] * 2_000_000
+    LexicalIndex(documents).save(tmp_path)
+    index = LexicalIndex.load(tmp_path)
+    before, few = pages_of_files(), 10_000_000
+    scores = index.scores(["a", "b"])
+    assert pages_of_files() > before + few
+    index.release()
+    assert pages_of_files() < before + few
+    assert np.array_equal(index.scores(["a", "b"]), scores)
+    index.release()
+    block = index.staying(np.arange(len(documents), dtype=np.int32)).block
+    assert block.documents[0 : 2 * len(documents)][-1] == len(documents) - 1
+    assert pages_of_files() < before + few
