@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -48,6 +47,7 @@ NOTHING = "Nothing is published, so there is nothing to prove. `make run` publis
 _COMPARED = tuple(name for name in (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS) if name != "sensitivity")
 _TOLERANCE = 1e-9
 _QUERIES = 12
+_WORD = 12
 _READ = 1000
 
 
@@ -95,8 +95,9 @@ def audit_published_files(store: ChunkStore, root: str | Path) -> AuditResult:
         for name in damaged_files(snapshot.path, snapshot.manifest):
             result.violate(f"{name} is not as it was published")
         with store.connect() as connection:
-            _compare_chunks(connection, snapshot, result)
-            _compare_graph(connection, snapshot, result)
+            labels, gone = _labels_now(connection)
+            _compare_chunks(connection, snapshot, labels, gone, result)
+            _compare_graph(connection, snapshot, labels, gone, result)
         result.counts["chunks"] = len(snapshot)
     return result.conclude(
         f"All {result.checked} documents, rows of the graph and files of the snapshot are those of the store.",
@@ -104,16 +105,21 @@ def audit_published_files(store: ChunkStore, root: str | Path) -> AuditResult:
     )
 
 
-def _compare_chunks(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, result: AuditResult) -> None:
+def _compare_chunks(
+    connection: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    labels: Mapping[str, Sensitivity],
+    gone: set[str],
+    result: AuditResult,
+) -> None:
     name = references(connection)
     limit = read_label(snapshot.manifest.max_label)
-    labels, gone = _labels_now(connection)
     may = {
         doc_id: label
         for doc_id, label in labels.items()
         if doc_id not in gone and label <= limit and label is not Sensitivity.RESTRICTED
     }
-    texts = ", ".join(f"{column}::VARCHAR" for column in _COMPARED)
+    columns = ", ".join(f"{column}::{'BIGINT' if column in NUMBERS else 'VARCHAR'}" for column in _COMPARED)
     connection.register("_may", pa.table({"doc_id": list(may), "label": [str(label) for label in may.values()]}))
     connection.execute("CREATE OR REPLACE TEMP TABLE _shown (doc_id VARCHAR, n BIGINT, h HUGEINT)")
     try:
@@ -121,11 +127,11 @@ def _compare_chunks(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, r
             with registered(connection, _published=part):
                 connection.execute(
                     "INSERT INTO _shown SELECT doc_id::VARCHAR, count(*),"
-                    f" sum(hash({texts}, sensitivity::VARCHAR)::HUGEINT) FROM _published GROUP BY ALL"
+                    f" sum(hash({columns}, sensitivity::VARCHAR)::HUGEINT) FROM _published GROUP BY ALL"
                 )
         rows = connection.execute(
             "WITH stored AS ("
-            f"  SELECT doc_id, count(*) AS n, sum(hash({texts}, _may.label)::HUGEINT) AS h"
+            f"  SELECT doc_id, count(*) AS n, sum(hash({columns}, _may.label)::HUGEINT) AS h"
             "   FROM narrative_chunk JOIN _may USING (doc_id) WHERE active GROUP BY doc_id"
             "), shown AS (SELECT doc_id, sum(n) AS n, sum(h) AS h FROM _shown GROUP BY doc_id) "
             "SELECT doc_id, stored.n IS NULL, shown.n IS NULL, "
@@ -142,10 +148,16 @@ def _compare_chunks(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, r
             result.violate(f"{name(doc_id)} {how}")
 
 
-def _compare_graph(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, result: AuditResult) -> None:
+def _compare_graph(
+    connection: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    labels: Mapping[str, Sensitivity],
+    gone: set[str],
+    result: AuditResult,
+) -> None:
     limit = read_label(snapshot.manifest.max_label)
-    labels, gone = _labels_now(connection)
 
+    @cache
     def is_open(document: str) -> bool:
         # What the store does not know, the profile among it, counts as INTERNAL.
         return document not in gone and labels.get(document, Sensitivity.INTERNAL) <= limit
@@ -156,13 +168,14 @@ def _compare_graph(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, re
         shown = set(zip(*(published.column(column).to_pylist() for column in columns), strict=True))
         stored = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
         result.checked += len(shown)
-        allowed = {row for row in stored if all(map(is_open, _named(dict(zip(columns, row, strict=True)))))}
+        place = {column: number for number, column in enumerate(columns)}
+        allowed = {row for row in stored if all(map(is_open, _named(row, place)))}
         if table == "graph_node":
             # A node whose source is closed may be there for another document's sake, with that source.
             keys = [columns.index("type"), columns.index("id")]
             known = {tuple(row[key] for key in keys) for row in stored}
             extra = {row for row in shown - allowed if tuple(row[key] for key in keys) not in known}
-            extra |= {row for row in shown if not all(map(is_open, _named(dict(zip(columns, row, strict=True)))))}
+            extra |= {row for row in shown if not all(map(is_open, _named(row, place)))}
         elif table == "graph_edge":
             extra = shown.difference(stored)
             evidence = map_table(snapshot.path / "graph_evidence.arrow")
@@ -176,14 +189,16 @@ def _compare_graph(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, re
                 result.violate(f"{len(rows)} rows of {table}: what {what}", len(rows))
 
 
-def _named(row: dict[str, object]) -> Iterator[str]:
-    """Yield the documents that a row of the graph names."""
+def _named(row: Sequence[object], place: Mapping[str, int]) -> Iterator[str]:
+    """Yield the documents that a row of the graph names, given where each column is."""
     for column in ("source_doc_id", "source_locator"):
-        if isinstance(value := row.get(column), str):
-            yield re.sub(r"#[^#]*$", "", value)
+        if column in place and isinstance(value := row[place[column]], str):
+            yield value.rpartition("#")[0] if "#" in value else value
     for kind, column in (("src_type", "src"), ("dst_type", "dst"), ("type", "id")):
-        if row.get(kind) == "doc" and isinstance(value := row.get(column), str):
-            yield value
+        if kind in place and column in place and row[place[kind]] == "doc":
+            value = row[place[column]]
+            if isinstance(value, str):
+                yield value
 
 
 def audit_published_isolation(store: ChunkStore, root: str | Path, profile: DomainProfile | None = None) -> AuditResult:
@@ -292,44 +307,48 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
     analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
     chunks, lexical = snapshot.chunks, snapshot.lexical
     languages = list(chunks.values["index_language"])
-    codes = chunks.codes["index_language"].tolist()
-    texts = chunks.texts()
+    codes, texts = chunks.codes["index_language"], chunks.texts()
     asked = []
     for position in rng.integers(len(chunks), size=queries).tolist():
         words = texts[position].split()
-        asked.append(" ".join(words[int(one)] for one in rng.integers(len(words), size=min(4, len(words)))))
+        # Without spaces a line is one word: of a long one some characters are enough to ask for.
+        asked.append(" ".join(words[one][:_WORD] for one in rng.integers(len(words), size=min(4, len(words))).tolist()))
     # Each language reads a query by its own rules.
     terms = {(query, language): analyzer.terms(query, language) for query in asked for language in languages}
     read = rng.choice(len(chunks), size=min(len(chunks), _READ), replace=False)
     read.sort()
     # The texts that are drawn are read again; how often a term stands in all of them is what the index says, and is
     # proved on those that are drawn.
-    documents = [analyzer.terms(texts[position], languages[codes[position]]) for position in read.tolist()]
-    held = [Counter(tokens) for tokens in documents]
-    lengths = lexical.lengths()
-    wrong = int((lengths[read] != np.fromiter(map(len, documents), np.int64, len(documents))).sum())
+    documents = [analyzer.terms(texts[position], languages[codes.item(position)]) for position in read.tolist()]
+    wanted = {term for reading in terms.values() for term in reading}
+    held = [Counter(filter(wanted.__contains__, tokens)) for tokens in documents]
+    lengths, counted = lexical.lengths(), np.fromiter(map(len, documents), np.int64, len(documents))
+    wrong = int((lengths[read] != counted).sum())
     if wrong:
         result.violate("lengths of documents", wrong)
-    mean = int(lengths.sum()) / max(len(chunks), 1)
-    frequency = cache(lambda term: len(lexical.documents_with(term)))
-    index = NarrativeIndex(chunks.corpus(lexical), analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
+    norms = K1 * (1 - B + B * counted / (int(lengths.sum()) / max(len(chunks), 1)))
+
+    @cache
+    def scores_by_definition(term: str) -> NDArray[np.float64]:
+        tf = np.array([counts[term] for counts in held], np.float64)
+        df = len(lexical.documents_with(term))
+        return math.log(1 + (len(chunks) - df + 0.5) / (df + 0.5)) * tf * (K1 + 1) / (tf + norms)
+
+    corpus = chunks.corpus(lexical)
+    index = NarrativeIndex(corpus, analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
     for number, query in enumerate(asked, start=1):
-        served = chunks.corpus(lexical).scores(query, analyzer)
+        served = corpus.scores(query, analyzer)
         expected = np.zeros(len(read))
-        for place, position in enumerate(read.tolist()):
-            norm = K1 * (1 - B + B * len(documents[place]) / mean)
-            for term in terms[query, languages[codes[position]]]:
-                if tf := held[place][term]:
-                    df = frequency(term)
-                    idf = math.log(1 + (len(chunks) - df + 0.5) / (df + 0.5))
-                    expected[place] += idf * tf * (K1 + 1) / (tf + norm)
+        for code, language in enumerate(languages):
+            scores = sum(map(scores_by_definition, terms[query, language]), np.zeros(len(read)))
+            np.copyto(expected, scores, where=codes[read] == code)
         result.checked += len(read)
         wrong = int((~np.isclose(served[read], expected, rtol=_TOLERANCE, atol=0)).sum())
         if wrong:
             result.violate(f"query {number}: {wrong} scores", wrong)
         if len(read) == len(chunks):
             _compare_with_definition(
-                documents, [terms[query, languages[code]] for code in codes], served, number, result
+                documents, [terms[query, languages[code]] for code in codes.tolist()], served, number, result
             )
         hits = index.retrieve(query, top_k=10)
         best = np.sort(served[served > 0])[::-1][:10]
@@ -341,6 +360,7 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
                 after.chunk.chunk_id
             ):
                 result.violate(f"query {number}: equal scores in another order")
+        lexical.release()
 
 
 def _compare_with_definition(

@@ -58,7 +58,7 @@ def map_table(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
 
 
-def table_in_slices(path: Path, rows: int = 65_536) -> Iterator[pa.Table]:
+def table_in_slices(path: Path, rows: int = 16_384) -> Iterator[pa.Table]:
     """Yield the rows of an Arrow file, some at a time, where they lie; what was read does not stay in memory.
 
     Raises:
