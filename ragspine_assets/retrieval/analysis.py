@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from ragspine_assets.retrieval.tokens import tokenize, tokens_by, without_accents
+from ragspine_assets.retrieval.tokens import Tokens, WordTerms, tokenize, tokens_by, tokens_of, without_accents
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -39,6 +39,10 @@ class Analyzer(Protocol):
         """Return the terms of a text of a document in that language, or of a query to such documents."""
         ...
 
+    def tokens(self, texts: Sequence[str], language: str) -> Tokens:
+        """Return the terms of many texts in that language, to be counted: those that `terms` gives, faster."""
+        ...
+
 
 class PlainAnalyzer:
     """Tokens of SPEC 4.2, whatever the language."""
@@ -52,6 +56,11 @@ class PlainAnalyzer:
         """Return the tokens of a text."""
         del language
         return tokenize(text)
+
+    def tokens(self, texts: Sequence[str], language: str) -> Tokens:
+        """Return the tokens of many texts."""
+        del language
+        return tokens_of(texts)
 
 
 class StemmingAnalyzer:
@@ -84,8 +93,16 @@ class StemmingAnalyzer:
 
     def terms(self, text: str, language: str) -> list[str]:
         """Return the stems of a text."""
-        stemmer = _stemmer(language)
-        return tokens_by(text, lambda words: (_stem(word, stemmer) for word in words))
+        return tokens_by(text, _stems(language))
+
+    def tokens(self, texts: Sequence[str], language: str) -> Tokens:
+        """Return the stems of many texts."""
+        return tokens_of(texts, _stems(language))
+
+
+def _stems(language: str) -> WordTerms:
+    stemmer = _stemmer(language)
+    return lambda words: (_stem(word, stemmer) for word in words)
 
 
 def _stem(word: str, stemmer: Stemmer | None) -> str:

@@ -6,8 +6,9 @@ part in any score, rank or number of results, and cannot be handed out by mistak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,15 @@ from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.retrieval.analysis import Analyzer
 from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, best, natural_key
+from ragspine_assets.retrieval.tokens import Tokens
 from ragspine_assets.store.chunk_store import StoredChunk
 
 FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
 """Metadata by which candidates can be restricted."""
 
 _REMEMBERED = 32
+_TEXTS = 512
+"""Texts whose tokens are found together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +172,14 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
     }
     return Corpus(
         chunks=servable,
-        lexical=LexicalIndex(analyzer.terms(chunk.text, languages[chunk.doc_id]) for chunk in servable),
+        lexical=LexicalIndex.of_tokens(_tokens(servable, languages, analyzer)),
         languages=Column.of(languages[chunk.doc_id] for chunk in servable),
         columns={name: Column.of(getattr(chunk, name) for chunk in servable) for name in FILTER_KEYS},
         ranks=np.fromiter((read_label(chunk.sensitivity).rank for chunk in servable), dtype=np.int8),
     )
+
+
+def _tokens(chunks: Sequence[Chunk], languages: Mapping[str, str], analyzer: Analyzer) -> Iterator[Tokens]:
+    for language, group in groupby(chunks, lambda chunk: languages[chunk.doc_id]):
+        while texts := [chunk.text for chunk in islice(group, _TEXTS)]:
+            yield analyzer.tokens(texts, language)

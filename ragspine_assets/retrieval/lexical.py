@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
@@ -37,6 +38,7 @@ from ragspine_assets.retrieval.postings import (
     Range,
     smallest_type,
 )
+from ragspine_assets.retrieval.tokens import Tokens
 
 Scores = NDArray[np.float64]
 """One score per document, in the order of the index."""
@@ -49,6 +51,7 @@ _FORMAT = 3
 _DIGITS = re.compile("([0-9]+)")
 _TERMS = 4096
 _PIECE = 1 << 15
+_BATCH = 512
 _ARRAYS = ("data", "indices", "indptr")
 _FILE_OF = {name: f"{name}.csc.index.npy" for name in _ARRAYS}
 _NONE = np.empty(0, np.int32)
@@ -95,22 +98,25 @@ class Texts(Sequence[str]):
     def __getitem__(self, position: slice) -> list[str]: ...
     def __getitem__(self, position: int | slice) -> str | list[str]:
         if isinstance(position, slice):
-            return [self[one] for one in range(*position.indices(len(self)))]
+            first, behind, step = position.indices(len(self))
+            return self._together(first, max(first, behind))[::step] if step > 0 else list(self)[position]
         if position < 0:
             raise IndexError(position)
         place = self._offsets.item
         return str(self._data[place(position) : place(position + 1)], "utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
-        # Many are decoded at once and then cut: several times faster than one by one.
         for first in range(0, len(self), _TERMS):
-            places = np.asarray(self._offsets[first : first + _TERMS + 1])
-            data = self.span(first, first + len(places) - 1)
-            together = str(data, "utf-8", "surrogatepass")
-            places = places - places[0]
-            if len(together) < len(data):
-                places = np.append(0, np.cumsum(_begins(data)))[places]
-            yield from map(together.__getitem__, map(slice, places[:-1].tolist(), places[1:].tolist()))
+            yield from self._together(first, min(first + _TERMS, len(self)))
+
+    def _together(self, first: int, behind: int) -> list[str]:
+        """Return neighbouring strings: decoded at once and then cut, several times faster than one by one."""
+        data = self.span(first, behind)
+        together = str(data, "utf-8", "surrogatepass")
+        places = self._offsets[first : behind + 1] - self._offsets[first]
+        if len(together) < len(data):
+            places = np.append(0, np.cumsum(_begins(data)))[places]
+        return list(map(together.__getitem__, map(slice, places[:-1].tolist(), places[1:].tolist())))
 
     def span(self, first: int, behind: int) -> bytes:
         """Return the UTF-8 bytes of neighbouring strings, end to end."""
@@ -125,6 +131,12 @@ class Texts(Sequence[str]):
     def offsets(self) -> NDArray[np.integer]:
         """Where each begins; one more than there are strings."""
         return self._offsets
+
+
+def _batches(documents: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    rest = iter(documents)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
 
 
 def _begins(data: bytes) -> NDArray[np.bool_]:
@@ -143,13 +155,24 @@ class LexicalIndex:
     """
 
     def __init__(self, documents: Iterable[Sequence[str]] = ()) -> None:
+        self._make(Tokens.of(part) for part in _batches(documents))
+
+    @classmethod
+    def of_tokens(cls, documents: Iterable[Tokens]) -> LexicalIndex:
+        """Return the index of documents whose tokens come counted, some documents at a time."""
+        index = cls.__new__(cls)
+        index._make(documents)
+        return index
+
+    def _make(self, documents: Iterable[Tokens]) -> None:
         gathering = Gathering()
-        lengths = []
-        for position, tokens in enumerate(documents):
-            lengths.append(len(tokens))
-            gathering.add(position, tokens)
-        self._size = len(lengths)
-        self._lengths: NDArray[np.integer] = np.array(lengths, np.int32)
+        lengths = [np.empty(0, np.int32)]
+        self._size = 0
+        for tokens in documents:
+            lengths.append(tokens.lengths().astype(np.int32))
+            gathering.add(np.arange(self._size, self._size + tokens.size), tokens)
+            self._size += tokens.size
+        self._lengths: NDArray[np.integer] = np.concatenate(lengths)
         self._prefixes: NDArray[np.integer] | None = None
         self._bm25: bm25s.BM25 | None = None
         self._rough: list[NDArray[np.float32]] = []
@@ -353,7 +376,7 @@ def _mapped(path: Path) -> NDArray[np.integer]:
 
 def write_index(
     folder: Path,
-    documents: Iterable[Sequence[str]],
+    documents: Iterable[Tokens],
     *,
     size: int,
     earlier: LexicalIndex | None = None,
@@ -365,7 +388,7 @@ def write_index(
 
     Args:
         folder: where to write; created. What is kept there in between is gone at the end.
-        documents: tokens of the documents that are new, in order of their positions.
+        documents: tokens of the documents that are new, in order of their positions, some documents at a time.
         size: how many documents there are.
         earlier: an index that some of the documents are taken from.
         places: for each document of ``earlier`` its position, -1 if it is gone; those that stay keep their order. All
@@ -383,9 +406,15 @@ def write_index(
         lengths[places[stays]] = earlier.lengths()[stays]
     with tempfile.TemporaryFile(dir=folder) as file:
         gathering = Gathering(file)
-        for position, tokens in zip(np.flatnonzero(fresh).tolist(), documents, strict=True):
-            lengths[position] = len(tokens)
-            gathering.add(position, tokens)
+        rest = np.flatnonzero(fresh)
+        for tokens in documents:
+            positions, rest = rest[: tokens.size], rest[tokens.size :]
+            if len(positions) < tokens.size:
+                raise ValueError(f"{tokens.size - len(positions)} documents have no position")
+            lengths[positions] = tokens.lengths()
+            gathering.add(positions, tokens)
+        if len(rest):
+            raise ValueError(f"{len(rest)} positions have no document")
         merged = gathering.merged(None if earlier is None or places is None else earlier.staying(places))
         kind = smallest_type(merged.most)
         _write(folder, merged.terms, lengths, merged.frequencies, kind, merged.ranges())

@@ -13,21 +13,28 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from typing import BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragspine_assets.retrieval.tokens import Tokens, run_token
+
 Numbers = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 Counts = NDArray[np.integer]
 
-_BATCH = 512
-"""Documents whose tokens are held as strings: of Han characters a chunk has twice as many tokens as letters."""
-
 _TOKENS = 2_000_000
 """Tokens of a block."""
+
+_DOCUMENTS = 1 << 20
+"""Documents of a block."""
+
+# A token of a block is one number: which term it is, then which document of the block it is in.
+_SHIFT = np.uint64(21)
+_WORD = 1 << 42
+"""Terms of a block that are words are numbered from here; below are characters and pairs."""
 
 _ENTRIES = 2_000_000
 """Entries of a range, unless one term has more."""
@@ -47,7 +54,7 @@ class Block:
     """The entries of some documents, by term and then by document.
 
     Attributes:
-        terms: numbers of the terms that occur, ascending.
+        terms: numbers of the terms that occur; ascending, once these are numbers of their order.
         starts: where each term's entries begin; one more than there are terms.
         documents: position of each entry's document, ascending within a term.
         counts: how often each entry's term is there.
@@ -140,50 +147,52 @@ class Gathering:
         self._file = file
         # A term that is met for the first time gets the next number.
         self._vocabulary: defaultdict[str, int] = defaultdict(count().__next__)
-        self._waiting: list[Sequence[str]] = []
-        self._waiting_at: list[int] = []
-        self._numbers: list[Numbers] = []
+        self._keys: list[NDArray[np.uint64]] = []
         self._documents: list[Numbers] = []
+        self._in_block = 0
         self._pending = 0
         self._blocks: list[Block] = []
         self._frequencies = np.zeros(0, np.int64)
         self._most = 0
 
-    def add(self, position: int, tokens: Sequence[str]) -> None:
-        """Count the tokens of the document at a position; positions ascend."""
-        self._waiting.append(tokens)
-        self._waiting_at.append(position)
-        if len(self._waiting) >= _BATCH:
-            self._number()
+    def add(self, positions: NDArray[np.integer], tokens: Tokens) -> None:
+        """Count the tokens of the documents at some positions, which ascend.
 
-    def _number(self) -> None:
-        sizes = [len(tokens) for tokens in self._waiting]
-        number = self._vocabulary.__getitem__
-        tokens = chain.from_iterable(map(number, tokens) for tokens in self._waiting)
-        self._numbers.append(np.fromiter(tokens, np.int32, sum(sizes)))
-        self._documents.append(np.repeat(np.array(self._waiting_at, np.int32), sizes))
-        self._waiting, self._waiting_at = [], []
-        self._pending += sum(sizes)
-        if self._pending >= _TOKENS:
+        A token is among the words of all documents or among the characters of all, not here so and there so.
+        """
+        numbers = np.fromiter(map(self._vocabulary.__getitem__, tokens.words), np.int64, len(tokens.words))
+        for terms, within in ((numbers + _WORD, tokens.words_in), (tokens.characters, tokens.characters_in)):
+            self._keys.append(terms.astype(np.uint64) << _SHIFT | (within + self._in_block).astype(np.uint64))
+            self._pending += len(terms)
+        self._documents.append(positions.astype(np.int32))
+        self._in_block += len(positions)
+        if self._pending >= _TOKENS or self._in_block >= _DOCUMENTS:
             self._close_block()
 
     def _close_block(self) -> None:
-        if not self._pending:
+        held, within, pending = self._keys, self._documents, self._pending
+        self._keys, self._documents, self._in_block, self._pending = [], [], 0, 0
+        if not pending:
             return
-        keys = np.concatenate(self._numbers).astype(np.int64)
-        keys <<= 32
-        keys |= np.concatenate(self._documents)
-        self._numbers, self._documents, self._pending = [], [], 0
+        keys, positions = np.concatenate(held), np.concatenate(within)
         keys, times = np.unique(keys, return_counts=True)
-        begins = np.flatnonzero(np.diff(keys >> 32, prepend=-1))
-        terms = (keys[begins] >> 32).astype(np.int32)
+        of_term = (keys >> _SHIFT).astype(np.int64)
+        begins = np.flatnonzero(np.diff(of_term, prepend=-1))
+        terms = self._numbers(of_term[begins])
         starts = np.append(begins, len(keys)).astype(np.int64)
         frequencies = np.zeros(len(self._vocabulary), np.int64)
         frequencies[: len(self._frequencies)] = self._frequencies
         frequencies[terms] += np.diff(starts)
         self._frequencies = frequencies
         self._most = max(self._most, int(times.max()))
-        self._blocks.append(self._kept(terms, starts, (keys & 0xFFFFFFFF).astype(np.int32), times.astype(np.uint32)))
+        documents = positions[(keys & np.uint64((1 << int(_SHIFT)) - 1)).astype(np.int64)]
+        self._blocks.append(self._kept(terms, starts, documents, times.astype(np.uint32)))
+
+    def _numbers(self, terms: NDArray[np.int64]) -> Numbers:
+        """Return the numbers of the terms of a block, which are characters and pairs, then words."""
+        first = int(np.searchsorted(terms, _WORD))
+        characters = map(self._vocabulary.__getitem__, map(run_token, terms[:first].tolist()))
+        return np.append(np.fromiter(characters, np.int32, first), (terms[first:] - _WORD).astype(np.int32))
 
     def _kept(self, terms: Numbers, starts: Offsets, documents: NDArray[np.integer], times: Counts) -> Block:
         if self._file is None:
@@ -192,8 +201,6 @@ class Gathering:
 
     def merged(self, earlier: Earlier | None = None) -> Merged:
         """Return all entries by term, with those that stay of an earlier index; nothing can be added after this."""
-        if self._waiting:
-            self._number()
         self._close_block()
         met = list(self._vocabulary)
         order = sorted(range(len(met)), key=met.__getitem__)

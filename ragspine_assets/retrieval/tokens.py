@@ -5,10 +5,13 @@ from __future__ import annotations
 import operator
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
 _UNSPACED = (
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
@@ -45,6 +48,14 @@ def plain_terms(words: list[str]) -> Iterable[str]:
     return [word if word.isascii() else without_accents(word) for word in words]
 
 
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()
+    # Case folding can take a composed letter apart again.
+    return unicodedata.normalize("NFC", folded)
+
+
 def tokens_by(text: str, terms: WordTerms) -> list[str]:
     """Return the tokens of a text in reading order, its words turned into terms by ``terms`` (SPEC 4.2).
 
@@ -52,9 +63,7 @@ def tokens_by(text: str, terms: WordTerms) -> list[str]:
     """
     if text.isascii():
         return list(filter(None, terms(_ASCII_WORD.findall(text.lower()))))
-    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)).casefold()
-    # Case folding can take a composed letter apart again.
-    folded = unicodedata.normalize("NFC", folded)
+    folded = _folded(text)
     if not _MAY_HOLD_RUN.search(folded):
         return list(filter(None, terms(_WORD.findall(folded))))
     tokens: list[str] = []
@@ -79,3 +88,119 @@ def tokenize(text: str) -> list[str]:
     if text.isascii():
         return _ASCII_WORD.findall(text.lower())
     return tokens_by(text, plain_terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of several texts, to be counted: in which order a text has them is not kept.
+
+    Attributes:
+        size: how many texts there are.
+        words: tokens that are words.
+        words_in: for each word the text it is in, from 0.
+        characters: tokens of runs without spaces, as numbers that `run_token` reads: characters, and pairs of them.
+        characters_in: likewise for each of them.
+    """
+
+    size: int
+    words: Sequence[str]
+    words_in: NDArray[np.int64]
+    characters: NDArray[np.int64]
+    characters_in: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, texts: Sequence[Sequence[str]]) -> Tokens:
+        """Return tokens that were found already, those of each text."""
+        words = [token for tokens in texts for token in tokens]
+        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+        none = np.empty(0, np.int64)
+        return cls(len(texts), words, np.repeat(np.arange(len(texts)), sizes), none, none)
+
+    def lengths(self) -> NDArray[np.int64]:
+        """Return how many tokens each text has."""
+        return np.bincount(self.words_in, minlength=self.size) + np.bincount(self.characters_in, minlength=self.size)
+
+
+_BITS = 21
+"""A code point takes so many."""
+
+
+def run_token(number: int) -> str:
+    """Return the character, or the pair, that a number in `Tokens.characters` stands for."""
+    first, second = number >> _BITS, chr(number & ((1 << _BITS) - 1))
+    return chr(first - 1) + second if first else second
+
+
+_IN_WORD, _IN_RUN, _UNKNOWN = 1, 2, 255
+_LETTERS = regex.compile(r"(?V1)[\p{L}\p{N}\p{M}]")
+_PAGE = 256
+_kinds = np.full(0x110000, _UNKNOWN, np.uint8)
+_END = "\0"
+
+_NOT_RUN = f"--{_UNSPACED}]"
+_NAME = regex.compile(
+    rf"(?V1)(?<![[\p{{L}}\p{{N}}\p{{M}}]{_NOT_RUN})"
+    rf"(?:c\+\+|[cf]#(?![[\p{{L}}\p{{M}}]{_NOT_RUN})|\.net(?![[\p{{L}}\p{{N}}\p{{M}}]{_NOT_RUN}))"
+)
+
+
+def _kinds_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Return for each code point whether it belongs to a word, to a run without spaces, or to neither."""
+    kinds = _kinds[points]
+    if (unknown := kinds == _UNKNOWN).any():
+        for page in np.unique(points[unknown] // _PAGE).tolist():
+            for point in range(page * _PAGE, (page + 1) * _PAGE):
+                character = chr(point)
+                in_run = _RUN.match(character)
+                _kinds[point] = _IN_RUN if in_run else _IN_WORD if _LETTERS.match(character) else 0
+        kinds = _kinds[points]
+    return kinds
+
+
+def tokens_of(texts: Sequence[str], terms: WordTerms = plain_terms) -> Tokens:
+    """Return the tokens of many texts, those that `tokens_by` gives for each of them, several times faster.
+
+    All texts are looked through at once; characters and pairs are counted as numbers and never become strings.
+    """
+    if not texts:
+        return Tokens.of([])
+    folded = _END.join(map(_folded, texts))
+    if folded.count(_END) != len(texts) - 1:
+        folded = _END.join(_folded(text).replace(_END, " ") for text in texts)
+    points = np.frombuffer(folded.encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = np.append(np.flatnonzero(points == ord(_END)), len(points))
+    text_of = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=-1))[: len(points)]
+    kinds = _kinds_of(points)
+
+    in_run = kinds == _IN_RUN
+    both = np.flatnonzero(in_run[:-1] & in_run[1:])
+    pairs = (points[both].astype(np.int64) + 1) << _BITS | points[both + 1]
+    alone = np.flatnonzero(in_run)
+    characters = np.concatenate([points[alone].astype(np.int64), pairs])
+    characters_in = np.concatenate([text_of[alone], text_of[both]])
+
+    in_word = kinds == _IN_WORD
+    names = _names(folded, points)
+    for start, name in names:
+        # Its letters are no word of their own.
+        in_word[start : start + len(name)] = False
+    found = np.where(in_word, points, ord(" ")).tobytes().decode("utf-32-le").split()
+    begins = np.flatnonzero(in_word & ~np.append(False, in_word[:-1]))
+    words_in = text_of[np.append(begins, np.array([start for start, _ in names], np.int64))]
+    words = list(terms([*found, *(name for _, name in names)]))
+    if "" in words:
+        words_in = words_in[np.fromiter(map(bool, words), np.bool_, len(words))]
+        words = list(filter(None, words))
+    return Tokens(len(texts), words, words_in, characters, characters_in)
+
+
+def _names(folded: str, points: NDArray[np.uint32]) -> list[tuple[int, str]]:
+    """Return where names of programming languages are, and which."""
+    if len(points) < 2:
+        return []
+    here, behind = points[:-1], points[1:]
+    may_be = (here == ord(".")) & (behind == ord("n"))
+    may_be |= ((here == ord("c")) | (here == ord("f"))) & (behind == ord("#"))
+    may_be |= (here == ord("c")) & (behind == ord("+"))
+    found = (_NAME.match(folded, start) for start in np.flatnonzero(may_be).tolist())
+    return [(name.start(), name.group()) for name in found if name]

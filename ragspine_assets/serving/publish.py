@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from ragspine_assets.policy import DomainProfile, Sensitivity
 from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.lexical import Texts, write_index
 from ragspine_assets.retrieval.narrative_index import servable_label
+from ragspine_assets.retrieval.tokens import Tokens
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.database import buffers_released
 
@@ -47,6 +48,9 @@ from .traces import isolation_traces
 
 DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""
+
+_TEXTS = 512
+"""Texts whose tokens are found together."""
 
 
 class PublishingRefused(SnapshotError):
@@ -237,7 +241,7 @@ def _build(
         with buffers_released(connection):
             write_index(
                 folder / LEXICAL,
-                (analyzer.terms(texts[one], languages[codes.item(one)]) for one in np.flatnonzero(fresh).tolist()),
+                _tokens(texts, np.flatnonzero(fresh), languages, codes, analyzer),
                 size=table.rows,
                 earlier=earlier,
                 places=places,
@@ -249,6 +253,17 @@ def _build(
     sealed = seal(folder, manifest)
     report.seconds["writing"] += time.perf_counter() - sealing
     return sealed
+
+
+def _tokens(
+    texts: Texts, positions: NDArray[np.intp], languages: Sequence[str], codes: NDArray[np.int32], analyzer: Analyzer
+) -> Iterator[Tokens]:
+    """Yield the tokens of the texts at some positions, of neighbours that are read by one language's rules together."""
+    ends = np.flatnonzero((np.diff(positions) != 1) | (np.diff(codes[positions]) != 0)) + 1
+    for run in np.split(positions, ends):
+        for first in range(0, len(run), _TEXTS):
+            part = run[first : first + _TEXTS]
+            yield analyzer.tokens(texts[int(part[0]) : int(part[-1]) + 1], languages[codes.item(part[0])])
 
 
 @dataclass

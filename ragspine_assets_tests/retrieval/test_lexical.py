@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 from ragspine_assets.retrieval import lexical, postings
 from ragspine_assets.retrieval.bm25 import bm25_scores
 from ragspine_assets.retrieval.lexical import LexicalIndex, Texts, best, write_index
+from ragspine_assets.retrieval.tokens import Tokens, tokenize, tokens_of
+from ragspine_assets_tests.retrieval.test_tokens import PIECES
 
 WORDS = st.sampled_from(
     ["a", "b", "c", "de", "décor", "深", "深海", "long-word-over-eight", "long-word-over-nine", "\ud800"]
 )
 DOCUMENT = st.lists(WORDS, max_size=12)
 DOCUMENTS = st.lists(DOCUMENT, max_size=12)
+
+
+def counted(documents: list[list[str]]) -> list[Tokens]:
+    return [Tokens.of(documents[first : first + 2]) for first in range(0, len(documents), 2)]
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -30,6 +36,7 @@ def files(folder: Path) -> dict[str, bytes]:
     new=DOCUMENTS,
     mix=st.randoms(use_true_random=False),
     tokens=st.sampled_from([1, 7, 2_000_000]),
+    in_block=st.sampled_from([1, 1_000_000]),
     entries=st.sampled_from([1, 5, 2_000_000]),
 )
 def test_an_index_is_the_same_however_it_was_made(
@@ -39,6 +46,7 @@ def test_an_index_is_the_same_however_it_was_made(
     new: list[list[str]],
     mix: Random,
     tokens: int,
+    in_block: int,
     entries: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("index")
@@ -53,19 +61,39 @@ def test_an_index_is_the_same_however_it_was_made(
         together.append(before[stays[taken.index(position)]] if position in taken else next(fresh))
     with pytest.MonkeyPatch.context() as patch:
         # Several blocks and ranges, of documents that a test can make.
-        patch.setattr(postings, "_BATCH", 2)
+        patch.setattr(lexical, "_BATCH", 2)
         patch.setattr(postings, "_TOKENS", tokens)
+        patch.setattr(postings, "_DOCUMENTS", in_block)
         patch.setattr(postings, "_ENTRIES", entries)
         earlier = LexicalIndex.load(folder / "before")
-        write_index(folder / "made", new, size=size, earlier=earlier, places=places)
-        write_index(folder / "anew", together, size=size)
+        write_index(folder / "made", counted(new), size=size, earlier=earlier, places=places)
+        write_index(folder / "anew", counted(together), size=size)
     LexicalIndex(together).save(folder / "saved")
     assert files(folder / "made") == files(folder / "anew") == files(folder / "saved")
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.text() | st.lists(st.sampled_from(PIECES)).map("".join), max_size=7), st.sampled_from([1, 2_000_000])
+)
+def test_an_index_is_the_same_whether_its_tokens_were_found_one_by_one_or_together(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], tokens: int
+) -> None:
+    folder = tmp_path_factory.mktemp("index")
+    LexicalIndex(map(tokenize, texts)).save(folder / "one by one")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "_TOKENS", tokens)
+        parts = [tokens_of(texts[:3]), tokens_of(texts[3:])]
+        write_index(folder / "together", parts, size=len(texts))
+        LexicalIndex.of_tokens(parts).save(folder / "in memory")
+    assert files(folder / "together") == files(folder / "one by one") == files(folder / "in memory")
+
+
 def test_a_wrong_number_of_documents_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="zip"):
-        write_index(tmp_path, [["a"]], size=2)
+    with pytest.raises(ValueError, match="1 positions have no document"):
+        write_index(tmp_path, [Tokens.of([["a"]])], size=2)
+    with pytest.raises(ValueError, match="1 documents have no position"):
+        write_index(tmp_path, [Tokens.of([["a"], ["b"]])], size=1)
 
 
 @settings(deadline=None, max_examples=150)

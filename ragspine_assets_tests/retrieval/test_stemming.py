@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from ragspine_assets.retrieval import NarrativeIndex, analysis
 from ragspine_assets.retrieval.analysis import StemmingAnalyzer, make_analyzer
 from ragspine_assets_tests.retrieval.doubles import chunk, ids
+from ragspine_assets_tests.retrieval.test_tokens import counts_of
 
 pytest.importorskip("Stemmer")
 pytest.importorskip("py3langid")
@@ -53,6 +56,14 @@ def test_an_accent_left_out_is_no_obstacle() -> None:
 def test_a_mark_that_makes_another_letter_is_seen_by_the_rules() -> None:
     terms = make_analyzer("stemmed").terms
     assert terms("новый", "ru") == terms("новая", "ru")
+
+
+@pytest.mark.parametrize("language", ["en", "it", "ru", ""])
+def test_many_texts_have_the_stems_that_each_of_them_has(language: str) -> None:
+    analyzer = StemmingAnalyzer()
+    texts = [ENGLISH, ITALIAN, CHINESE, "новая attività in C++", ""]
+    tokens = analyzer.tokens(texts, language)
+    assert counts_of(tokens) == [Counter(analyzer.terms(text, language)) for text in texts]
 
 
 def test_one_foreign_document_changes_no_stem_of_the_others() -> None:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ragspine_assets.retrieval import tokenize
+from ragspine_assets.retrieval.tokens import Tokens, run_token, tokens_of
 
 HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
+PIECES = [
+    "c", "C", "c++", "C#", "f#", ".net", ".NET", "net", "x", "1", "+", "#", ".", " ", "\n", "\t", "-", "\0", "\x1c", "é", "e\u0301",
+    "\u0301", "ß", "İ", "ﬁ", "½", "Ａ", "＃", "用", "写", "カ", "ｶﾞ", "\u3099", "ー", "々", "한", "\u1100\u1161", "ไ", "ท", "ำ", "မ",
+    "𠮷", "हि", "हिन्दी", "ж", "ё", "مَ", "\u00ad", "\u200d", "\ufe0f", "\U000e0100", "\u115f", "\ud800", "\udc00", "😀", "\u2028",
+]  # fmt: skip
+"""What tokens begin, end and are taken together at."""
+
 ASCII = st.characters(min_codepoint=0x20, max_codepoint=0x7E).filter(str.isalnum)
 
 
@@ -121,3 +130,32 @@ def test_any_text_gives_tokens_that_give_themselves(text: str) -> None:
     for token in tokenize(text):
         assert token
         assert token in tokenize(token)
+
+
+def counts_of(tokens: Tokens) -> list[Counter[str]]:
+    counts: list[Counter[str]] = [Counter() for _ in range(tokens.size)]
+    characters = map(run_token, tokens.characters.tolist())
+    for terms, within in ((tokens.words, tokens.words_in), (characters, tokens.characters_in)):
+        for term, place in zip(terms, within.tolist(), strict=True):
+            counts[place][term] += 1
+    return counts
+
+
+@given(st.lists(st.text(st.characters()) | st.lists(st.sampled_from(PIECES), max_size=9).map("".join), max_size=5))
+def test_many_texts_have_the_tokens_that_each_of_them_has(texts: list[str]) -> None:
+    tokens = tokens_of(texts)
+    assert counts_of(tokens) == [Counter(tokenize(text)) for text in texts]
+    assert tokens.lengths().tolist() == [len(tokenize(text)) for text in texts]
+    assert counts_of(Tokens.of([tokenize(text) for text in texts])) == counts_of(tokens)
+
+
+def test_every_character_is_the_same_token_among_many_texts() -> None:
+    every = [f"a{chr(point)}b" for point in (*range(0x20000), *range(0xE0000, 0xE0200))]
+    assert all(
+        counts == Counter(tokenize(text)) for text, counts in zip(every, counts_of(tokens_of(every)), strict=True)
+    )
+
+
+def test_no_word_is_a_character_or_a_pair_of_a_run() -> None:
+    every = tokens_of([chr(point) for point in range(0x110000)])
+    assert len(tokens_of(every.words).characters) == 0
