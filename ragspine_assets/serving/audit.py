@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +50,7 @@ _TOLERANCE = 1e-9
 _QUERIES = 12
 _WORD = 12
 _READ = 1000
+_ROWS = 4096
 
 
 def _unpublished(root: Path) -> AuditResult | None:
@@ -92,12 +94,13 @@ def audit_published_files(store: ChunkStore, root: str | Path) -> AuditResult:
     snapshot = _current(root, result)
     if snapshot is not None:
         result.checked += len(snapshot.manifest.files)
-        for name in damaged_files(snapshot.path, snapshot.manifest):
-            result.violate(f"{name} is not as it was published")
-        with store.connect() as connection:
+        with store.connect() as connection, ThreadPoolExecutor(1) as thread:
+            damaged = thread.submit(damaged_files, snapshot.path, snapshot.manifest)
             labels, gone = _labels_now(connection)
             _compare_chunks(connection, snapshot, labels, gone, result)
             _compare_graph(connection, snapshot, labels, gone, result)
+            for name in damaged.result():
+                result.violate(f"{name} is not as it was published")
         result.counts["chunks"] = len(snapshot)
     return result.conclude(
         f"All {result.checked} documents, rows of the graph and files of the snapshot are those of the store.",
@@ -166,25 +169,26 @@ def _compare_graph(
         published = map_table(snapshot.path / f"{table}.arrow")
         columns = published.schema.names
         shown = set(zip(*(published.column(column).to_pylist() for column in columns), strict=True))
-        stored = connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall()
         result.checked += len(shown)
         place = {column: number for number, column in enumerate(columns)}
-        allowed = {row for row in stored if all(map(is_open, _named(row, place)))}
+        unstored, missing = set(shown), set()
+        stored = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
+        while rows := stored.fetchmany(_ROWS):
+            unstored.difference_update(rows)
+            missing.update(row for row in rows if row not in shown and all(map(is_open, _named(row, place))))
+        closed = {row for row in shown if not all(map(is_open, _named(row, place)))}
         if table == "graph_node":
             # A node whose source is closed may be there for another document's sake, with that source.
-            keys = [columns.index("type"), columns.index("id")]
-            known = {tuple(row[key] for key in keys) for row in stored}
-            extra = {row for row in shown - allowed if tuple(row[key] for key in keys) not in known}
-            extra |= {row for row in shown if not all(map(is_open, _named(row, place)))}
+            known = set(connection.execute("SELECT type, id FROM graph_node").fetchall() if unstored else ())
+            extra = {row for row in unstored if (row[place["type"]], row[place["id"]]) not in known} | closed
         elif table == "graph_edge":
-            extra = shown.difference(stored)
             evidence = map_table(snapshot.path / "graph_evidence.arrow")
             supported = set(zip(*(evidence.column(column).to_pylist() for column in columns), strict=True))
-            extra |= shown - supported
-            allowed &= supported
+            extra = unstored | (shown - supported)
+            missing &= supported
         else:
-            extra = shown - allowed
-        for what, rows in (("may not be", extra), ("is missing", allowed - shown)):
+            extra = unstored | closed
+        for what, rows in (("may not be", extra), ("is missing", missing)):
             if rows:
                 result.violate(f"{len(rows)} rows of {table}: what {what}", len(rows))
 
