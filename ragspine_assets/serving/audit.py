@@ -254,13 +254,13 @@ def audit_published_labels(
             broken = []
             try:
                 limit = read_label(read_manifest(folder).max_label)
-                table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"]).group_by(["doc_id", "sensitivity"])
-                for row in table.aggregate([]).to_pylist():
+                names = ["doc_id", "sensitivity"]
+                table = map_table(folder / CHUNKS).select(names).group_by(names).aggregate([])
+                for doc_id, published in zip(*(table.column(name).to_pylist() for name in names), strict=True):
                     result.checked += 1
-                    doc_id = row["doc_id"]
                     said = asked.get(doc_id, Sensitivity.PUBLIC)
-                    now = max(labels.get(doc_id, Sensitivity.PUBLIC), read_label(row["sensitivity"]), said, key=_rank)
-                    if now > limit or limit is Sensitivity.RESTRICTED:
+                    now = max(labels.get(doc_id, Sensitivity.PUBLIC).rank, read_label(published).rank, said.rank)
+                    if now > limit.rank or limit is Sensitivity.RESTRICTED:
                         secret = said is Sensitivity.RESTRICTED
                         broken.append(document_reference(doc_id, key) if secret else open_name(doc_id))
             except (SnapshotError, OSError, pa.ArrowException, KeyError):
@@ -278,10 +278,6 @@ def audit_published_labels(
         + (" The current snapshot was withdrawn; readers see it by `is_current`." if withdrawn else "")
         + " Run refresh: it deletes every snapshot that holds them.",
     )
-
-
-def _rank(label: Sensitivity) -> int:
-    return label.rank
 
 
 def audit_ranking(root: str | Path, *, seed: int = 11, queries: int = _QUERIES) -> AuditResult:
