@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +17,13 @@ from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.retrieval.analysis import Analyzer
 from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, best, natural_key
-from ragspine_assets.retrieval.tokens import Tokens
+from ragspine_assets.retrieval.tokens import Tokens, in_batches
 from ragspine_assets.store.chunk_store import StoredChunk
 
 FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
 """Metadata by which candidates can be restricted."""
 
 _REMEMBERED = 32
-_TEXTS = 512
-"""Texts whose tokens are found together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,5 +179,5 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
 
 def _tokens(chunks: Sequence[Chunk], languages: Mapping[str, str], analyzer: Analyzer) -> Iterator[Tokens]:
     for language, group in groupby(chunks, lambda chunk: languages[chunk.doc_id]):
-        while texts := [chunk.text for chunk in islice(group, _TEXTS)]:
+        for texts in in_batches(chunk.text for chunk in group):
             yield analyzer.tokens(texts, language)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -104,19 +104,19 @@ class Tokens:
 
     size: int
     words: Sequence[str]
-    words_in: NDArray[np.int64]
+    words_in: NDArray[np.int32]
     characters: NDArray[np.int64]
-    characters_in: NDArray[np.int64]
+    characters_in: NDArray[np.int32]
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> Tokens:
         """Return tokens that were found already, those of each text."""
         words = [token for tokens in texts for token in tokens]
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        none = np.empty(0, np.int64)
-        return cls(len(texts), words, np.repeat(np.arange(len(texts)), sizes), none, none)
+        words_in = np.repeat(np.arange(len(texts), dtype=np.int32), sizes)
+        return cls(len(texts), words, words_in, np.empty(0, np.int64), np.empty(0, np.int32))
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> NDArray[np.integer]:
         """Return how many tokens each text has."""
         return np.bincount(self.words_in, minlength=self.size) + np.bincount(self.characters_in, minlength=self.size)
 
@@ -131,17 +131,38 @@ def run_token(number: int) -> str:
     return chr(first - 1) + second if first else second
 
 
-_IN_WORD, _IN_RUN, _UNKNOWN = 1, 2, 255
-_LETTERS = regex.compile(r"(?V1)[\p{L}\p{N}\p{M}]")
-_PAGE = 256
-_kinds = np.full(0x110000, _UNKNOWN, np.uint8)
-_END = "\0"
+_TOGETHER = 1 << 18
+"""Code points of the texts whose tokens are found at once: what is kept of each meanwhile takes some 50 bytes."""
 
+_IN_WORD, _IN_RUN, _UNKNOWN = 1, 2, 255
+_PAGE = 256
+# What each code point is, found page by page when it is met first.
+_kinds = np.full(0x110000, _UNKNOWN, np.uint8)
+_LETTER = regex.compile(r"(?V1)[\p{L}\p{N}\p{M}]")
+
+# Stands between two texts: it is part of no token, and folding neither changes it nor reaches across it.
+_BETWEEN = "\0"
+
+# The names of `_WORD`, where a run without spaces is the end of what is looked at.
 _NOT_RUN = f"--{_UNSPACED}]"
 _NAME = regex.compile(
     rf"(?V1)(?<![[\p{{L}}\p{{N}}\p{{M}}]{_NOT_RUN})"
     rf"(?:c\+\+|[cf]#(?![[\p{{L}}\p{{M}}]{_NOT_RUN})|\.net(?![[\p{{L}}\p{{N}}\p{{M}}]{_NOT_RUN}))"
 )
+
+
+def in_batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield texts some at a time, as many as are worth being given to `tokens_of` at once."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text) + 1
+        if size >= _TOGETHER:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _kinds_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
@@ -152,7 +173,7 @@ def _kinds_of(points: NDArray[np.uint32]) -> NDArray[np.uint8]:
             for point in range(page * _PAGE, (page + 1) * _PAGE):
                 character = chr(point)
                 in_run = _RUN.match(character)
-                _kinds[point] = _IN_RUN if in_run else _IN_WORD if _LETTERS.match(character) else 0
+                _kinds[point] = _IN_RUN if in_run else _IN_WORD if _LETTER.match(character) else 0
         kinds = _kinds[points]
     return kinds
 
@@ -164,12 +185,12 @@ def tokens_of(texts: Sequence[str], terms: WordTerms = plain_terms) -> Tokens:
     """
     if not texts:
         return Tokens.of([])
-    folded = _END.join(map(_folded, texts))
-    if folded.count(_END) != len(texts) - 1:
-        folded = _END.join(_folded(text).replace(_END, " ") for text in texts)
+    folded = _BETWEEN.join(map(_folded, texts))
+    if folded.count(_BETWEEN) != len(texts) - 1:
+        folded = _BETWEEN.join(_folded(text).replace(_BETWEEN, " ") for text in texts)
     points = np.frombuffer(folded.encode("utf-32-le", "surrogatepass"), np.uint32)
-    ends = np.append(np.flatnonzero(points == ord(_END)), len(points))
-    text_of = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=-1))[: len(points)]
+    ends = np.append(np.flatnonzero(points == ord(_BETWEEN)), len(points))
+    text_of = np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(ends, prepend=-1))
     kinds = _kinds_of(points)
 
     in_run = kinds == _IN_RUN

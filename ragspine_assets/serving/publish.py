@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -20,7 +21,7 @@ from ragspine_assets.policy import DomainProfile, Sensitivity
 from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.lexical import Texts, write_index
 from ragspine_assets.retrieval.narrative_index import servable_label
-from ragspine_assets.retrieval.tokens import Tokens
+from ragspine_assets.retrieval.tokens import Tokens, in_batches
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.database import buffers_released
 
@@ -50,8 +51,8 @@ from .traces import isolation_traces
 DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""
 
-_TEXTS = 512
-"""Texts whose tokens are found together."""
+_TEXTS = 64
+"""Texts that are read at once."""
 
 
 class PublishingRefused(SnapshotError):
@@ -263,10 +264,11 @@ def _tokens(
 ) -> Iterator[Tokens]:
     """Yield the tokens of the texts at some positions, of neighbours that are read by one language's rules together."""
     ends = np.flatnonzero((np.diff(positions) != 1) | (np.diff(codes[positions]) != 0)) + 1
-    for run in np.split(positions, ends):
-        for first in range(0, len(run), _TEXTS):
-            part = run[first : first + _TEXTS]
-            yield analyzer.tokens(texts[int(part[0]) : int(part[-1]) + 1], languages[codes.item(part[0])])
+    for run in np.split(positions, ends) if len(positions) else []:
+        behind = run.item(-1) + 1
+        read = (texts[first : min(first + _TEXTS, behind)] for first in range(run.item(0), behind, _TEXTS))
+        for batch in in_batches(chain.from_iterable(read)):
+            yield analyzer.tokens(batch, languages[codes.item(run.item(0))])
 
 
 @dataclass

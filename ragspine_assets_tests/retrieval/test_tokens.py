@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragspine_assets.retrieval import tokenize
-from ragspine_assets.retrieval.tokens import Tokens, run_token, tokens_of
+from ragspine_assets.retrieval import tokens as module
+from ragspine_assets.retrieval.tokens import Tokens, in_batches, run_token, tokens_of
 
 HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
 PIECES = [
@@ -147,6 +148,12 @@ def test_many_texts_have_the_tokens_that_each_of_them_has(texts: list[str]) -> N
     assert counts_of(tokens) == [Counter(tokenize(text)) for text in texts]
     assert tokens.lengths().tolist() == [len(tokenize(text)) for text in texts]
     assert counts_of(Tokens.of([tokenize(text) for text in texts])) == counts_of(tokens)
+
+
+def test_texts_come_in_batches_of_a_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 6)
+    assert list(in_batches(["abcdefgh", "ab", "c", "", "d"])) == [["abcdefgh"], ["ab", "c", ""], ["d"]]
+    assert list(in_batches([])) == []
 
 
 def test_every_character_is_the_same_token_among_many_texts() -> None:

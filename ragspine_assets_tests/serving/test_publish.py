@@ -9,11 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
 from ragspine_assets.retrieval.lexical import natural_key
-from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError
+from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, table_files
 from ragspine_assets.serving import publish as publishing
 from ragspine_assets.serving.layout import CURRENT, snapshot_folders
 from ragspine_assets.store import ChunkStore
@@ -75,6 +76,20 @@ def test_nothing_changed_publishes_nothing(published: Port) -> None:
     report = published.run()
     assert not report.published
     assert {path: path.stat().st_mtime_ns for path in published.root.rglob("*")} == before
+
+
+def test_a_table_that_was_not_written_from_its_columns_is_refused(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    blank = table_files._blank
+
+    def copied(*arguments: object) -> pa.Array:
+        # As a release of Arrow might do that copies what it writes.
+        array = blank(*arguments)  # pyright: ignore[reportArgumentType]
+        return pa.concat_arrays([array, array[:0]]) if pa.types.is_integer(array.type) else array
+
+    monkeypatch.setattr(table_files, "_blank", copied)
+    with pytest.raises(RuntimeError, match="from elsewhere"):
+        port.run()
+    assert snapshot_folders(port.root) == []
 
 
 def test_the_same_content_gives_the_same_bytes_in_another_store(port: Port, tmp_path: Path) -> None:
