@@ -31,6 +31,15 @@ def test_loading_the_location_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_loading_the_location_leaves_the_collector_of_garbage_as_it_was(given: bool) -> None:
+    code = (
+        f"import gc; gc.enable() if {given} else gc.disable(); import ragspine_assets.definitions;"
+        f"assert gc.isenabled() is {given}; assert gc.get_freeze_count() > 100_000"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=ROOT)
+
+
 def test_assets_hang_together_as_documented() -> None:
     graph = repository().asset_graph
     parents = {
