@@ -44,7 +44,7 @@ with DagsterInstance.local_temp(home, overrides={"telemetry": {"enabled": False}
         text = event.materialization.metadata.get("seconds")
         for name, value in re.findall(r"(\\w+) ([0-9.]+) s", text.value if text else ""):
             parts[f"{event.asset_key.to_user_string()} {name}"] = float(value)
-checks = sum(v for k, v in steps.items() if k.count("_") > 2)
+checks = sum(v for k, v in steps.items() if k.endswith("_checks"))
 children = resource.getrusage(resource.RUSAGE_CHILDREN)
 own = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({

@@ -25,7 +25,7 @@ class Verdict:
         name: the invariant, or the step.
         outcome: ``holds``, ``look`` (holds, with something to look at), ``broken`` or ``failed``.
         sentence: what was found and what to do.
-        seconds: how long its step took.
+        seconds: how long the check took.
     """
 
     asset: str
@@ -42,24 +42,21 @@ class Verdict:
 
 def verdicts(result: ExecuteInProcessResult) -> list[Verdict]:
     """Return what each check and each failed step of a run came to, in the order of the run."""
-    took: dict[str, float] = {}
-    for event in result.all_events:
-        if event.is_step_success and event.step_key:
-            took[event.step_key] = event.step_success_data.duration_ms / 1000
     found: list[Verdict] = []
     explained: set[str] = set()
     for event in result.filter_events(lambda event: event.event_type_value == "ASSET_CHECK_EVALUATION"):
         check = event.asset_check_evaluation_data
-        step = event.step_key or ""
         passed, quiet = check.passed, check.severity is AssetCheckSeverity.WARN
         outcome = ("look" if quiet else "holds") if passed else ("look" if quiet else "broken")
         if outcome == "broken":
-            explained.add(step)
+            explained.add(event.step_key or "")
+        took = check.metadata["seconds"].value if "seconds" in check.metadata else None
         found.append(
             Verdict(
-                check.asset_key.to_user_string(), check.check_name, outcome, check.description or "", took.get(step, 0)
+                check.asset_key.to_user_string(), check.check_name, outcome, check.description or "",
+                took if isinstance(took, float) else 0.0,
             )
-        )
+        )  # fmt: skip
     for event in result.filter_events(lambda event: event.is_step_failure):
         failure = event.step_failure_data
         said = failure.user_failure_data.description if failure.user_failure_data else None

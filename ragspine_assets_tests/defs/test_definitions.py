@@ -103,8 +103,10 @@ def test_jobs_run_in_one_process() -> None:
 
 def test_the_checks_job_runs_every_check_and_materialises_nothing() -> None:
     job = build_defs().resolve_job_def("checks")
-    assert len(job.graph.node_dict) == len(repository().asset_graph.asset_check_keys)
-    assert not {"raw_documents", "chunks", "chunk_store", "facts", "relation_graph"} & set(job.graph.node_dict)
+    assert job.asset_layer.asset_graph.asset_check_keys == repository().asset_graph.asset_check_keys
+    assert set(job.graph.node_dict) == {
+        f"{asset}_checks" for asset in ("raw_documents", "chunks", "chunk_store", "relation_graph", "serving_snapshot")
+    }
 
 
 def test_an_override_replaces_a_resource_and_an_unknown_one_is_refused() -> None:

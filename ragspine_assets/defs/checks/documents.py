@@ -1,52 +1,41 @@
 """Checks on `raw_documents`."""
 
-from dagster import AssetCheckResult, asset_check
-
 from ragspine_assets.defs.assets import raw_documents
-from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
-from ragspine_assets.store.audit import audit_labels, audit_source, audit_source_labels
+from ragspine_assets.store.audit import AuditResult, audit_labels, audit_source, audit_source_labels
 
-from .verdicts import store_check, verdict
-
-labels_are_known = store_check(
-    raw_documents,
-    "labels_are_in_the_lattice",
-    audit_labels,
-    "Every document has a label of the lattice PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED, and the reason for it.",
-)
+from .verdicts import Check, checks_of, store_check
 
 
-@asset_check(
-    asset=raw_documents,
-    name="every_file_is_accounted_for",
-    blocking=True,
-    description=(
-        "Every supported file of the source has a state in the store. Files that failed, files without text and rows of "
-        "metadata.csv that match nothing are listed as warnings."
-    ),
-)
-@step_boundary("every_file_is_accounted_for")
-def every_file_is_accounted_for(source: SourceResource, store: StoreResource) -> AssetCheckResult:
+def _every_file_is_accounted_for(source: SourceResource, store: StoreResource) -> AuditResult:
     """Compare the folder with the store (SPEC 1.6)."""
     with store.open() as chunk_store:
-        return verdict(audit_source(chunk_store, source.path, source.metadata_table()))
+        return audit_source(chunk_store, source.path, source.metadata_table())
 
 
-@asset_check(
-    asset=raw_documents,
-    name="no_label_is_lower_than_its_source_says",
-    blocking=True,
-    description=(
-        "No document is less protected in the store than metadata.csv, its front matter, its path and the policy say at "
-        "this moment."
-    ),
-)
-@step_boundary("no_label_is_lower_than_its_source_says")
-def no_label_is_lower(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AssetCheckResult:
+def _no_label_is_lower(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AuditResult:
     """Derive every label again from the folder (SPEC 1.8)."""
     with store.open() as chunk_store:
-        return verdict(audit_source_labels(chunk_store, source.path, profile.load().sensitivity))
+        return audit_source_labels(chunk_store, source.path, profile.load().sensitivity)
 
 
-DOCUMENT_CHECKS = (labels_are_known, every_file_is_accounted_for, no_label_is_lower)
+DOCUMENT_CHECKS = checks_of(
+    raw_documents,
+    store_check(
+        "labels_are_in_the_lattice",
+        audit_labels,
+        "Every document has a label of the lattice PUBLIC < INTERNAL < CONFIDENTIAL < RESTRICTED, and the reason for it.",
+    ),
+    Check(
+        "every_file_is_accounted_for",
+        "Every supported file of the source has a state in the store. Files that failed, files without text and rows of "
+        "metadata.csv that match nothing are listed as warnings.",
+        _every_file_is_accounted_for,
+    ),
+    Check(
+        "no_label_is_lower_than_its_source_says",
+        "No document is less protected in the store than metadata.csv, its front matter, its path and the policy say at "
+        "this moment.",
+        _no_label_is_lower,
+    ),
+)
