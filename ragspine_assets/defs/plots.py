@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LABEL_COLOURS = {"PUBLIC": "#5ab4ac", "INTERNAL": "#4f43dd", "CONFIDENTIAL": "#d8a531", "RESTRICTED": "#c0392b"}
 NODE_COLOURS = {"entity": "#4f43dd", "external_entity": "#c0392b", "metric": "#2a9d8f", "doc": "#9aa0a6"}
 _INK = "#231f1b"
+_BAR_PIXELS = 200
 
 
 def _axes(width: float, height: float) -> "tuple[Figure, Axes]":
@@ -95,6 +96,12 @@ def stacked_bars(
     if any(left):
         figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=len(colours))
     return _picture(figure, words)
+
+
+def to_the_pixel(counts: Sequence[int]) -> list[int]:
+    """Round counts to what a histogram of them can show: what nobody could see is no reason to draw it again."""
+    step = max(max(counts, default=0) // _BAR_PIXELS, 1)
+    return [round(count / step) * step for count in counts]
 
 
 def histogram(edges: Sequence[int], counts: Sequence[int], words: str, unit: str) -> MarkdownMetadataValue:

@@ -3,7 +3,7 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import drawn, histogram
+from ragspine_assets.defs.plots import drawn, histogram, to_the_pixel
 from ragspine_assets.defs.resources import ChunkerResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.store import stage_chunks
@@ -46,7 +46,7 @@ def chunks(context: AssetExecutionContext, store: StoreResource, chunker: Chunke
                ("new", "changed", "unchanged", "removed", "failed")},
             "chunk lengths": drawn(
                 context, "chunk lengths", histogram,
-                overview.length_edges, overview.length_counts, "Chunks by length", "code points",
+                overview.length_edges, to_the_pixel(overview.length_counts), "Chunks by length", "code points",
             ),
             "largest documents": table(overview.largest, ("document", "chunks", "characters", "pages")),
             "could not be cut": lines(overview.failed, "document"),

@@ -1,0 +1,19 @@
+"""Pictures are drawn again only where somebody could see a difference (SPEC 6.1)."""
+
+from ragspine_assets.defs.plots import to_the_pixel
+
+
+def test_small_counts_are_shown_as_they_are() -> None:
+    assert to_the_pixel([0, 1, 199, 399]) == [0, 1, 199, 399]
+    assert to_the_pixel([]) == []
+
+
+def test_one_chunk_more_among_thousands_gives_the_same_picture_and_hundreds_more_another() -> None:
+    counts = [40, 3_000, 20_010]
+    assert to_the_pixel([40, 3_001, 20_010]) == to_the_pixel(counts)
+    assert to_the_pixel([40, 3_200, 20_010]) != to_the_pixel(counts)
+
+
+def test_no_bar_is_off_by_more_than_half_a_pixel_of_two_hundred() -> None:
+    counts = [12_345, 7_049, 55, 0, 20_049]
+    assert all(abs(a - b) <= max(counts) / 400 for a, b in zip(to_the_pixel(counts), counts, strict=True))
