@@ -25,8 +25,8 @@ started = time.perf_counter(), time.process_time()
 from dagster import DagsterInstance
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
-from ragspine_assets.defs.garbage import look_less_often
-look_less_often()  # as `make run` and the code location do
+from ragspine_assets.defs.process import settle
+settle()  # as `make run` and the code location do
 imported = time.perf_counter() - started[0]
 source, store, home = sys.argv[1:]
 os.makedirs(home, exist_ok=True)

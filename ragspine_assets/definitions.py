@@ -1,7 +1,7 @@
 """The code location that Dagster loads."""
 
 from .defs import build_defs
-from .defs.garbage import look_less_often
+from .defs.process import settle
 
 defs = build_defs()
-look_less_often()
+settle()

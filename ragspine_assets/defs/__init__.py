@@ -1,6 +1,6 @@
 """Dagster and nothing but Dagster: assets, checks, jobs and resources over the library."""
 
-from .garbage import kept_for_good
+from .process import kept_for_good
 
 with kept_for_good():
     from .build import build_defs

@@ -27,8 +27,8 @@ from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
 from .failures import explain_failure
-from .garbage import look_less_often
 from .jobs import selection_config, selection_tags
+from .process import settle
 from .reports import verdicts, write_junit, write_summary
 from .runs import PID_TAG, close_dead_runs
 
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
-    look_less_often()
+    settle()
     if job == "checks" and not Path(config.store).is_file():
         print(f"There is no store at {config.store}, so nothing can be proved. `make run` makes one.", file=sys.stderr)
         return 1

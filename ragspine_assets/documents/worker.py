@@ -22,11 +22,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from importlib.abc import MetaPathFinder
 from typing import IO, cast
 
 import pyarrow as pa
 
+from .arrow import leave_pandas_alone
 from .extraction import (
     Extracted,
     ExtractionError,
@@ -277,24 +277,13 @@ def main(arguments: Sequence[str]) -> None:
         return
     _limit_memory(memory_bytes)
     dedicate_process()
-    # pyarrow imports pandas where it finds it, to ask of each list whether it is a series: half a second for nothing.
-    sys.meta_path.insert(0, _WithoutPandas())
+    leave_pandas_alone()
     jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
     write_frame(answers, {"event": "ready"})
     while _serve(jobs.get(), parse, answers):
         pass
     os._exit(0)
-
-
-class _WithoutPandas(MetaPathFinder):
-    """An import hook under which pandas is not installed."""
-
-    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Refuse pandas and leave every other module to those who know it."""
-        del path, target
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
 
 
 def _die_with_parent(parent: int) -> None:
