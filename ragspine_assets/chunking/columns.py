@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import DocumentMeta
@@ -136,5 +135,8 @@ def _changes(column: pa.Array) -> NDArray[np.bool_]:
         # The same text may stand in the dictionary more than once.
         codes = column.dictionary.dictionary_encode().indices.to_numpy()[column.indices.to_numpy()]
         return np.concatenate(([False], codes[1:] != codes[:-1]))[: len(column)]
+    # Loading it takes as long as cutting a thousand documents: not before there is something to cut.
+    import pyarrow.compute as pc
+
     different = pc.call_function("not_equal", [column[1:], column[:-1]]).to_numpy(zero_copy_only=False)
     return np.concatenate(([False], different))[: len(column)]

@@ -187,7 +187,7 @@ def test_windows_of_many_rows_make_smaller_batches() -> None:
     text = "# A\n" + "A sentence of the section, again.\n" * 200
     documents = [document(text, f"d{n}") for n in range(40)]
     batches = list(chunk_batches(documents, CHUNKERS["parent_child"], max_chars=40, overlap_chars=0))
-    assert len(batches) == 2  # each document shows 6.7 KB in 200 rows
+    assert len(batches) == 3  # each document shows 6.7 KB in 200 rows
     assert len(list(chunk_batches(documents, CHUNKERS["layout"], max_chars=40, overlap_chars=0))) == 1
 
 
