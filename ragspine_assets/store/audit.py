@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -428,16 +428,32 @@ def _misquoted(canonical: str, seqs: list[int], starts: list[int], ends: list[in
     return ""
 
 
-_WINDOWS = f"""
-    SELECT s.doc_id, any_value(t.text) AS text, list(s.text ORDER BY s.seq) AS texts,
-           list(s.window_text ORDER BY s.seq) AS windows, list(s.parent_locator ORDER BY s.seq) AS parents,
-           list(s.source_locator ORDER BY s.seq) AS locators, list(s.para_start ORDER BY s.seq) AS starts,
-           list(s.para_end ORDER BY s.seq) AS ends
-    FROM staged_chunk s JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id)
-    WHERE (s.window_text != '' OR s.parent_locator != '') AND s.doc_id {WITHIN} AND t.doc_id {WITHIN}
-    GROUP BY s.doc_id
+# A window that does not hold its chunk, one of no known text, and a parent span that does not hold its chunk's span, or is no span: behind the
+# prefix that both locators share stand two numbers of paragraphs, or one that is both.
+_BREAKS = """
+    SELECT doc_id, broken, count(*) FROM (
+        SELECT doc_id, CASE
+            WHEN window_text != '' AND NOT contains(window_text, text) THEN 'window'
+            WHEN doc_id NOT IN (SELECT doc_id FROM document_text) THEN 'no text'
+            WHEN parent_locator != '' AND NOT coalesce(
+                suffix(source_locator, span) AND starts_with(parent_locator, prefix)
+                AND TRY_CAST(split_part(numbers, '-', 1) AS BIGINT) <= para_start
+                AND para_end <= TRY_CAST(split_part(numbers, '-', -1) AS BIGINT)
+                AND length(string_split(numbers, '-')) <= 2, FALSE) THEN 'parent span'
+            END AS broken
+        FROM (
+            SELECT doc_id, text, window_text, source_locator, parent_locator, para_start, para_end,
+                CASE para_start WHEN para_end THEN '' ELSE para_start || '-' END || para_end AS span,
+                left(source_locator, length(source_locator) - length(span)) AS prefix,
+                substr(parent_locator, length(prefix) + 1) AS numbers
+            FROM staged_chunk WHERE window_text != '' OR parent_locator != ''
+        )
+    ) WHERE broken IS NOT NULL GROUP BY ALL ORDER BY ALL
 """
-_SPAN = re.compile(r"^(?P<prefix>.*)#para(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
+_WINDOWS = f"""
+    SELECT doc_id, window_text, min(char_start) AS char_start, count(*) AS times FROM staged_chunk
+    WHERE window_text != '' AND doc_id {WITHIN} GROUP BY doc_id, window_text
+"""
 
 
 def audit_windows(store: ChunkStore) -> AuditResult:
@@ -446,29 +462,15 @@ def audit_windows(store: ChunkStore) -> AuditResult:
     with store.connect() as connection:
         name = references(connection)
         row = connection.execute(
-            "SELECT count(*) FROM staged_chunk WHERE window_text != '' OR parent_locator != ''"
+            "SELECT count(*), count(*) FILTER (window_text != '') FROM staged_chunk "
+            "WHERE window_text != '' OR parent_locator != ''"
         ).fetchone()
-        groups = in_groups(connection, text_sizes(connection), _WINDOWS, limit=2_000_000) if row and row[0] else ()
-        for group in groups:
-            for row in group.to_pylist():
-                canonical = _canonical(row["text"])
-                own: dict[str, bool] = {}
-                for text, window, parent, locator, first, last in zip(
-                    row["texts"],
-                    row["windows"],
-                    row["parents"],
-                    row["locators"],
-                    row["starts"],
-                    row["ends"],
-                    strict=True,
-                ):
-                    result.checked += 1
-                    if window not in own:
-                        own[window] = window in canonical
-                    if not own[window] or (window and text not in window):
-                        result.violate(f"{name(row['doc_id'])} (window)")
-                    elif parent and not _contains(parent, locator, first, last):
-                        result.violate(f"{name(row['doc_id'])} (parent span)")
+        result.checked, windows = row or (0, 0)
+        for doc_id, broken, times in connection.execute(_BREAKS).fetchall() if result.checked else ():
+            result.violate(f"{name(doc_id)} ({broken})", times)
+        for documents in in_groups(connection, text_sizes(connection), _TEXTS) if windows else ():
+            for doc_id, times in _windows_from_elsewhere(connection, documents):
+                result.violate(f"{name(doc_id)} (window)", times)
     return result.conclude(
         f"All {result.checked} windows hold their chunk and come from its own document."
         if result.checked
@@ -477,11 +479,20 @@ def audit_windows(store: ChunkStore) -> AuditResult:
     )
 
 
-def _contains(parent: str, locator: str, first: int, last: int) -> bool:
-    outer, inner = _SPAN.match(parent), _SPAN.match(locator)
-    if outer is None or inner is None or outer["prefix"] != inner["prefix"]:
-        return False
-    return int(outer["first"]) <= first and last <= int(outer["last"] or outer["first"])
+def _windows_from_elsewhere(connection: duckdb.DuckDBPyConnection, documents: pa.Table) -> Iterator[tuple[str, int]]:
+    """Give the windows that are no part of their document's text: the document, and how many chunks show it."""
+    doc_ids = documents.column("doc_id").to_pylist()
+    found = connection.sql(_WINDOWS, params={"first": doc_ids[0], "last": doc_ids[-1]}).to_arrow_table()
+    windows: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for doc_id, *window in zip(*(column.to_pylist() for column in found.columns), strict=True):
+        windows[doc_id].append(tuple(window))
+    for doc_id, text in zip(doc_ids, documents.column("text"), strict=True):
+        canonical = _canonical(text.as_py()) if doc_id in windows else ""
+        for window, place, times in windows.get(doc_id, ()):
+            # Looked for around its chunk first: a long document may have thousands of windows.
+            near = slice(max(place - len(window), 0), place + len(window))
+            if window not in canonical[near] and window not in canonical:
+                yield doc_id, times
 
 
 def audit_chunk_labels(store: ChunkStore) -> AuditResult:
