@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from functools import cache
-
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+from typing import TYPE_CHECKING
 
 from ragspine_assets.chunking.cuts import collector_paused
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 # An ordinary line begins at the margin with what starts no block but a paragraph or a list item with a word in it,
 # and has no ">", which might end a block of HTML.
@@ -71,6 +73,8 @@ def _lines(token: Token) -> tuple[int, int]:
 
 @cache
 def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark")
 
 
