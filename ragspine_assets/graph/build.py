@@ -49,6 +49,7 @@ from ragspine_assets.graph.staging import (
     label_names,
     registered,
     stage_document_states,
+    table_of,
     temporary,
     transaction,
 )
@@ -497,9 +498,7 @@ _CHUNK_SCHEMA = pa.schema(
 
 
 def _chunk_rows(chunks: Sequence[GraphChunk]) -> pa.Table:
-    return pa.table(
-        {name: [getattr(chunk, name) for chunk in chunks] for name in _CHUNK_SCHEMA.names}, schema=_CHUNK_SCHEMA
-    )
+    return table_of({name: [getattr(chunk, name) for chunk in chunks] for name in _CHUNK_SCHEMA.names}, _CHUNK_SCHEMA)
 
 
 def _text_rows(chunks: Sequence[GraphChunk], vocabulary: Vocabulary) -> pa.Table:
@@ -549,7 +548,7 @@ def _profile_graph(profile: DomainProfile) -> _ProfileGraph:
                     f"derivation/{dimension.name}/{source}->{target}"
                 )
     return _ProfileGraph(
-        pa.table(
+        table_of(
             {
                 "type": [kind for kind, _ in nodes],
                 "id": [node for _, node in nodes],
@@ -558,14 +557,14 @@ def _profile_graph(profile: DomainProfile) -> _ProfileGraph:
                 "source_doc_id": [PROFILE_SOURCE] * len(nodes),
                 "source_locator": [f"{PROFILE_SOURCE}#{place}" for _, place in nodes.values()],
             },
-            schema=pa.schema([(column, pa.string()) for column in _NODE]),
+            pa.schema([(column, pa.string()) for column in _NODE]),
         ),
-        pa.table(
+        table_of(
             {
                 **{column: [key[number] for key in edges] for number, column in enumerate(_EDGE)},
                 "source_locator": [f"{PROFILE_SOURCE}#{place}" for place in edges.values()],
             },
-            schema=pa.schema([(column, pa.string()) for column in (*_EDGE, "source_locator")]),
+            pa.schema([(column, pa.string()) for column in (*_EDGE, "source_locator")]),
         ),
     )
 
@@ -574,9 +573,9 @@ def _resolved(con: duckdb.DuckDBPyConnection, query: str, resolve: Callable[[str
     """Return, for each distinct name a query gives, the node it stands for: `raw, type, id`."""
     names = [str(name) for (name,) in con.execute(query).fetchall() if name and str(name).strip()]
     nodes = [resolve(name) for name in names]
-    return pa.table(
+    return table_of(
         {"raw": names, "type": [kind for kind, _ in nodes], "id": [node for _, node in nodes]},
-        schema=pa.schema([("raw", pa.string()), ("type", pa.string()), ("id", pa.string())]),
+        pa.schema([("raw", pa.string()), ("type", pa.string()), ("id", pa.string())]),
     )
 
 
@@ -702,6 +701,6 @@ _EXTRACTED_SCHEMA = pa.schema(
 
 
 def _extracted_rows(edges: Sequence[ExtractedEdge]) -> pa.Table:
-    return pa.table(
-        {name: [getattr(edge, name) for edge in edges] for name in _EXTRACTED_SCHEMA.names}, schema=_EXTRACTED_SCHEMA
+    return table_of(
+        {name: [getattr(edge, name) for edge in edges] for name in _EXTRACTED_SCHEMA.names}, _EXTRACTED_SCHEMA
     )

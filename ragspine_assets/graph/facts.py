@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ragspine_assets.graph.model import Fact
-from ragspine_assets.graph.staging import registered, stage_document_states, temporary, transaction
+from ragspine_assets.graph.staging import registered, stage_document_states, table_of, temporary, transaction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,12 +102,7 @@ def read_facts(source: Path | str) -> pa.Table:
 def fact_table(facts: Iterable[Fact]) -> pa.Table:
     """Return facts as a table of `FACT_SCHEMA`, sorted and without repetitions."""
     rows = list(facts)
-    return _tidy(
-        pa.table(
-            {name: [getattr(fact, name) for fact in rows] for name in _COLUMNS},
-            schema=FACT_SCHEMA,
-        )
-    )
+    return _tidy(table_of({name: [getattr(fact, name) for fact in rows] for name in _COLUMNS}, FACT_SCHEMA))
 
 
 def _tidy(table: pa.Table) -> pa.Table:

@@ -19,7 +19,14 @@ from ragspine_assets.graph.answers import forget_answers
 from ragspine_assets.graph.differences import count_by_type, same, write_differences
 from ragspine_assets.graph.model import PROVENANCE_MODEL_DERIVED, PROVENANCE_UNVERIFIED
 from ragspine_assets.graph.seam import ExtractedEdge, Extraction
-from ragspine_assets.graph.staging import existing_tables, label_names, registered, stage_document_states, temporary
+from ragspine_assets.graph.staging import (
+    existing_tables,
+    label_names,
+    registered,
+    stage_document_states,
+    table_of,
+    temporary,
+)
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.store.schema import TABLES
 
@@ -74,7 +81,7 @@ _ASSERTED = pa.schema(
 
 def edge_rows(edges: Sequence[ExtractedEdge]) -> pa.Table:
     """Return accepted edges as a table."""
-    return pa.table({name: [getattr(edge, name) for edge in edges] for name in _ASSERTED.names}, schema=_ASSERTED)
+    return table_of({name: [getattr(edge, name) for edge in edges] for name in _ASSERTED.names}, _ASSERTED)
 
 
 def stage_asserted(con: duckdb.DuckDBPyConnection, extraction: Extraction) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from ragspine_assets.graph.differences import write_differences
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.model import DECISION, REVIEW_SOURCE
-from ragspine_assets.graph.staging import existing_tables, registered
+from ragspine_assets.graph.staging import existing_tables, registered, table_of
 from ragspine_assets.store.schema import TABLES
 
 ACCEPT = "accept"
@@ -160,9 +160,9 @@ def stage_review(
             unmatched = int(con.execute(f"SELECT count(*) FROM gx_decision_in d ANTI {_MATCH}").fetchall()[0][0])
     kept = [row for row in rows if not any(map(vocabulary.names_external, (row[1], row[3], row[4])))]
     columns = tuple(TABLES["review_decision"])
-    wanted = pa.table(
+    wanted = table_of(
         {name: [row[number] for row in kept] for number, name in enumerate(columns)},
-        schema=pa.schema([(name, pa.string()) for name in columns]),
+        pa.schema([(name, pa.string()) for name in columns]),
     )
     with registered(con, gx_kept_decision=wanted):
         con.execute(

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.policy import Sensitivity, read_label
-from ragspine_assets.store.database import registered, transaction
+from ragspine_assets.store.database import registered, table_of, transaction
 
 __all__ = [
     "existing_tables",
@@ -20,6 +20,7 @@ __all__ = [
     "label_ranks",
     "registered",
     "stage_document_states",
+    "table_of",
     "temporary",
     "transaction",
 ]
@@ -46,17 +47,20 @@ def existing_tables(con: duckdb.DuckDBPyConnection) -> frozenset[str]:
     return frozenset(str(name) for (name,) in rows)
 
 
-def label_ranks(labels: Sequence[object]) -> pa.Table:
+def label_ranks(labels: Sequence[str | None]) -> pa.Table:
     """Return, for labels as stored, what each means in the lattice: `raw`, `rank` (0 to 3)."""
-    return pa.table(
+    return table_of(
         {"raw": labels, "rank": [read_label(label).rank for label in labels]},
-        schema=pa.schema([("raw", pa.string()), ("rank", pa.int32())]),
+        pa.schema([("raw", pa.string()), ("rank", pa.int32())]),
     )
 
 
 def label_names() -> pa.Table:
     """Return the lattice as a table: `rank`, `label`."""
-    return pa.table({"rank": [label.rank for label in Sensitivity], "label": [label.value for label in Sensitivity]})
+    return table_of(
+        {"rank": [label.rank for label in Sensitivity], "label": [label.value for label in Sensitivity]},
+        pa.schema([("rank", pa.int64()), ("label", pa.string())]),
+    )
 
 
 def stage_document_states(con: duckdb.DuckDBPyConnection) -> None:

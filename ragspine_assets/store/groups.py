@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import duckdb
 import pyarrow as pa
 
-from .database import longest_together, registered
+from .database import longest_together, registered, table_of
 
 CHARACTERS = 4_000_000
 """About how many code points a group of documents has."""
@@ -18,6 +18,7 @@ CHARACTERS = 4_000_000
 WITHIN = "BETWEEN $first AND $last"
 """What a query says of ``doc_id``: the first and the last document of the group, in order of code points."""
 
+_GROUP = pa.schema([("doc_id", pa.string())])
 _READINGS = 8
 """How often a vector of long texts is read at most, about: all of its values are read for one of them."""
 
@@ -55,7 +56,7 @@ def in_groups(
 
 
 def _read(connection: duckdb.DuckDBPyConnection, group: list[str], query: str) -> pa.Table:
-    with registered(connection, _group=pa.table({"doc_id": pa.array(group, pa.string())})):
+    with registered(connection, _group=table_of({"doc_id": group}, _GROUP)):
         return connection.sql(query, params={"first": min(group), "last": max(group)}).to_arrow_table()
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError
@@ -17,6 +18,7 @@ from ragspine_assets.store.database import (
     buffers_released,
     longest_together,
     open_database,
+    table_of,
     transaction,
 )
 
@@ -154,6 +156,23 @@ def test_an_inner_transaction_belongs_to_the_outer_one(tmp_path: Path) -> None:
                 connection.execute("INSERT INTO t VALUES (1)")
             raise RuntimeError
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_values_become_a_table_as_arrow_itself_would_make_it() -> None:
+    schema = pa.schema([("text", pa.string()), ("count", pa.int32()), ("value", pa.float64())])
+    columns = {"text": ["", "é本", None, "x"], "count": [1, None, -3, 4], "value": [0.5, 2, None, -1e300]}
+    for values in (columns, {name: [] for name in columns}, {name: [None] * 9 for name in columns}):
+        table = table_of(values, schema)
+        table.validate(full=True)
+        assert table == pa.table(values, schema=schema)
+
+
+def test_a_table_is_made_without_loading_pandas() -> None:
+    program = (
+        "import sys, pyarrow as pa; from ragspine_assets.store.database import table_of; "
+        "table_of({'a': ['x']}, pa.schema([('a', pa.string())])); assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_texts_that_lie_together_are_what_needs_room() -> None:
