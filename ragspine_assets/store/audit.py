@@ -29,7 +29,7 @@ from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
 from .chunk_store import ChunkStore
-from .groups import CHARACTERS, WITHIN, in_groups, text_sizes
+from .groups import CHARACTERS, WITHIN, all_texts, in_groups, text_sizes
 from .intake import reference_key, unmatched_rows
 from .labels import rank_of
 from .schema import CHUNK_COLUMNS, TABLES
@@ -352,9 +352,6 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 
 # -- chunks ----------------------------------------------------------------------------------------------------------
 
-_TEXTS = f"""
-    SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN} ORDER BY doc_id
-"""
 # Row by row: to gather a document's chunks in lists takes twice the time.
 _CHUNKS = f"""
     SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk WHERE doc_id {WITHIN} ORDER BY doc_id, seq
@@ -364,13 +361,14 @@ _CHUNKS = f"""
 def audit_chunk_text(store: ChunkStore) -> AuditResult:
     """Staged chunks quote the canonical text at their offsets, and together cover all of it (SPEC 2.4)."""
     result = AuditResult()
-    with store.connect() as connection:
+    with store.connect() as connection, connection.cursor() as own:
         name = references(connection)
-        for documents in in_groups(connection, text_sizes(connection), _TEXTS):
-            for doc_id, why in _misquoted_of(connection, documents):
-                result.checked += 1
-                if why:
-                    result.violate(f"{name(doc_id)} ({why})")
+        misquoted: list[tuple[str, str]] = []
+        for documents in all_texts(connection):
+            result.checked += documents.num_rows
+            misquoted += _misquoted_of(own, documents)
+        for doc_id, why in sorted(misquoted):
+            result.violate(f"{name(doc_id)} ({why})")
     return result.conclude(
         f"The chunks of all {result.checked} documents quote their text exactly and cover all of it.",
         "documents have chunks that do not quote or cover their text. Run refresh; if it stays, report the chunker.",
@@ -378,9 +376,9 @@ def audit_chunk_text(store: ChunkStore) -> AuditResult:
 
 
 def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) -> Iterator[tuple[str, str]]:
-    """Give each document of a group with what is wrong with its chunks, or ``''``."""
+    """Give each document of a group whose chunks are wrong, and what is wrong with them."""
     doc_ids = documents.column("doc_id").to_pylist()
-    chunks = connection.sql(_CHUNKS, params={"first": doc_ids[0], "last": doc_ids[-1]}).to_arrow_table()
+    chunks = connection.sql(_CHUNKS, params={"first": min(doc_ids), "last": max(doc_ids)}).to_arrow_table()
     owners, seqs, starts, ends = (chunks.column(n).to_pylist() for n in ("doc_id", "seq", "char_start", "char_end"))
     texts = chunks.column("text").combine_chunks()
     counts = Counter(owners)
@@ -391,7 +389,9 @@ def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) ->
         own = slice(last - counts[doc_id], last)
         # The texts of one document at a time: Python's strings take much more room than what they are made from.
         quotes = texts[own].to_pylist()
-        yield doc_id, _misquoted(_canonical(text.as_py()), seqs[own], starts[own], ends[own], quotes)
+        why = _misquoted(_canonical(text.as_py()), seqs[own], starts[own], ends[own], quotes)
+        if why:
+            yield doc_id, why
 
 
 _BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "".join(
