@@ -29,7 +29,7 @@ from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
 from .chunk_store import ChunkStore
-from .groups import CHARACTERS, WITHIN, all_texts, in_groups, text_sizes
+from .groups import CHARACTERS, WITHIN, all_texts, in_groups, read_group
 from .intake import reference_key, unmatched_rows
 from .labels import rank_of
 from .schema import CHUNK_COLUMNS, TABLES
@@ -354,7 +354,8 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 
 # Row by row: to gather a document's chunks in lists takes twice the time.
 _CHUNKS = f"""
-    SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk WHERE doc_id {WITHIN} ORDER BY doc_id, seq
+    SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk SEMI JOIN _group USING (doc_id)
+    WHERE doc_id {WITHIN} ORDER BY doc_id, seq
 """
 
 
@@ -378,7 +379,7 @@ def audit_chunk_text(store: ChunkStore) -> AuditResult:
 def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) -> Iterator[tuple[str, str]]:
     """Give each document of a group whose chunks are wrong, and what is wrong with them."""
     doc_ids = documents.column("doc_id").to_pylist()
-    chunks = connection.sql(_CHUNKS, params={"first": min(doc_ids), "last": max(doc_ids)}).to_arrow_table()
+    chunks = read_group(connection, doc_ids, _CHUNKS)
     owners, seqs, starts, ends = (chunks.column(n).to_pylist() for n in ("doc_id", "seq", "char_start", "char_end"))
     texts = chunks.column("text").combine_chunks()
     counts = Counter(owners)
@@ -452,14 +453,14 @@ _BREAKS = """
 """
 _WINDOWS = f"""
     SELECT doc_id, window_text, min(char_start) AS char_start, count(*) AS times FROM staged_chunk
-    WHERE window_text != '' AND doc_id {WITHIN} GROUP BY doc_id, window_text
+    SEMI JOIN _group USING (doc_id) WHERE window_text != '' AND doc_id {WITHIN} GROUP BY doc_id, window_text
 """
 
 
 def audit_windows(store: ChunkStore) -> AuditResult:
     """Windows contain their child, parent spans contain its span, both from its own document (SPEC 2.6, 2.7)."""
     result = AuditResult()
-    with store.connect() as connection:
+    with store.connect() as connection, connection.cursor() as own:
         name = references(connection)
         row = connection.execute(
             "SELECT count(*), count(*) FILTER (window_text != '') FROM staged_chunk "
@@ -468,9 +469,11 @@ def audit_windows(store: ChunkStore) -> AuditResult:
         result.checked, windows = row or (0, 0)
         for doc_id, broken, times in connection.execute(_BREAKS).fetchall() if result.checked else ():
             result.violate(f"{name(doc_id)} ({broken})", times)
-        for documents in in_groups(connection, text_sizes(connection), _TEXTS) if windows else ():
-            for doc_id, times in _windows_from_elsewhere(connection, documents):
-                result.violate(f"{name(doc_id)} (window)", times)
+        elsewhere: list[tuple[str, int]] = []
+        for documents in all_texts(connection) if windows else ():
+            elsewhere += _windows_from_elsewhere(own, documents)
+        for doc_id, times in sorted(elsewhere):
+            result.violate(f"{name(doc_id)} (window)", times)
     return result.conclude(
         f"All {result.checked} windows hold their chunk and come from its own document."
         if result.checked
@@ -482,7 +485,7 @@ def audit_windows(store: ChunkStore) -> AuditResult:
 def _windows_from_elsewhere(connection: duckdb.DuckDBPyConnection, documents: pa.Table) -> Iterator[tuple[str, int]]:
     """Give the windows that are no part of their document's text: the document, and how many chunks show it."""
     doc_ids = documents.column("doc_id").to_pylist()
-    found = connection.sql(_WINDOWS, params={"first": doc_ids[0], "last": doc_ids[-1]}).to_arrow_table()
+    found = read_group(connection, doc_ids, _WINDOWS)
     windows: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for doc_id, *window in zip(*(column.to_pylist() for column in found.columns), strict=True):
         windows[doc_id].append(tuple(window))

@@ -48,15 +48,16 @@ def in_groups(
     together = 0
     for doc_id, size in sizes:
         if group and together + size > limit:
-            yield _read(connection, group, query)
+            yield read_group(connection, group, query)
             group, together = [], 0
         group.append(doc_id)
         together += size
     if group:
-        yield _read(connection, group, query)
+        yield read_group(connection, group, query)
 
 
-def _read(connection: duckdb.DuckDBPyConnection, group: list[str], query: str) -> pa.Table:
+def read_group(connection: duckdb.DuckDBPyConnection, group: list[str], query: str) -> pa.Table:
+    """Run a query for one group of documents, see `in_groups`."""
     with registered(connection, _group=table_of({"doc_id": group}, _GROUP)):
         return connection.sql(query, params={"first": min(group), "last": max(group)}).to_arrow_table()
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.groups import WITHIN, all_texts, in_groups
+from ragspine_assets.store.groups import WITHIN, all_texts, in_groups, read_group
 from ragspine_assets_tests.conftest import Pipeline
 
 
@@ -36,6 +36,18 @@ def test_every_text_is_read_once_in_groups_while_the_connection_is_in_use(pipeli
     assert groups > 2
     assert len(read) == len(stored) == 300
     assert dict(read) == stored
+
+
+def test_what_lies_between_the_documents_of_a_group_is_not_read(pipeline: Pipeline) -> None:
+    from ragspine_assets.store.audit import _CHUNKS, _WINDOWS
+
+    pipeline.write({f"{number}.txt": f"Text {number}." for number in range(9)})
+    pipeline.run()
+    with pipeline.store.connect() as connection:
+        connection.execute("UPDATE staged_chunk SET window_text = text")
+        for query in (_CHUNKS, _WINDOWS):
+            read = read_group(connection, ["8.txt", "0.txt"], query)
+            assert sorted(read.column("doc_id").to_pylist()) == ["0.txt", "8.txt"]
 
 
 def limit_of(store: ChunkStore) -> float:
