@@ -314,20 +314,34 @@ def audit_ranking(root: str | Path, *, seed: int = 11, queries: int = _QUERIES) 
     )
 
 
+def _texts_at(path: Path, positions: NDArray[np.integer]) -> dict[int, str]:
+    """Return the texts of some rows, by position, ascending; what stands between them does not stay in memory."""
+    texts: dict[int, str] = {}
+    first = 0
+    for part in table_in_slices(path):
+        column = part.column("text")
+        here = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + part.num_rows)].tolist()
+        texts.update((position, column[position - first].as_py()) for position in here)
+        first += part.num_rows
+    return texts
+
+
 def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Generator, queries: int) -> None:
     analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
     chunks, lexical = snapshot.chunks, snapshot.lexical
     languages = list(chunks.values["index_language"])
-    codes, texts = chunks.codes["index_language"], chunks.texts()
+    codes = chunks.codes["index_language"]
+    sources = rng.integers(len(chunks), size=queries).tolist()
+    read = rng.choice(len(chunks), size=min(len(chunks), _READ), replace=False)
+    read.sort()
+    texts = _texts_at(snapshot.path / CHUNKS, np.union1d(sources, read))
     asked = []
-    for position in rng.integers(len(chunks), size=queries).tolist():
+    for position in sources:
         words = texts[position].split()
         # Without spaces a line is one word: of a long one some characters are enough to ask for.
         asked.append(" ".join(words[one][:_WORD] for one in rng.integers(len(words), size=min(4, len(words))).tolist()))
     # Each language reads a query by its own rules.
     terms = {(query, language): analyzer.terms(query, language) for query in asked for language in languages}
-    read = rng.choice(len(chunks), size=min(len(chunks), _READ), replace=False)
-    read.sort()
     # The texts that are drawn are read again; how often a term stands in all of them is what the index says, and is
     # proved on those that are drawn.
     documents = [analyzer.terms(texts[position], languages[codes.item(position)]) for position in read.tolist()]
@@ -349,10 +363,12 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
     index = NarrativeIndex(corpus, analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
     for number, query in enumerate(asked, start=1):
         served = corpus.scores(query, analyzer)
+        lexical.release()
         expected = np.zeros(len(read))
         for code, language in enumerate(languages):
             scores = sum(map(scores_by_definition, terms[query, language]), np.zeros(len(read)))
             np.copyto(expected, scores, where=codes[read] == code)
+        lexical.release()
         result.checked += len(read)
         wrong = int((~np.isclose(served[read], expected, rtol=_TOLERANCE, atol=0)).sum())
         if wrong:
@@ -362,6 +378,7 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
                 documents, [terms[query, languages[code]] for code in codes.tolist()], served, number, result
             )
         hits = index.retrieve(query, top_k=10)
+        lexical.release()
         best = np.sort(served[served > 0])[::-1][:10]
         shown = np.array([hit.bm25_score for hit in hits])
         if len(shown) != len(best) or not np.allclose(shown, best, rtol=_TOLERANCE, atol=0):
@@ -371,7 +388,6 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
                 after.chunk.chunk_id
             ):
                 result.violate(f"query {number}: equal scores in another order")
-        lexical.release()
 
 
 def _compare_with_definition(
