@@ -36,8 +36,10 @@ def _nothing_published_has_a_higher_label_now(
         return audit_published_labels(chunk_store, snapshots.path, source_labels=said)
 
 
-def _fast_index_agrees_with_bm25(snapshots: SnapshotsResource) -> AuditResult:
+def _fast_index_agrees_with_bm25(store: StoreResource, snapshots: SnapshotsResource) -> AuditResult:
     """Compute scores again by the formula (SPEC 4.3)."""
+    # Nothing is asked of the store: others may have it, and the index the memory it took.
+    store.open_briefly()
     return audit_ranking(snapshots.path)
 
 
