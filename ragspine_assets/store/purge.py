@@ -131,7 +131,7 @@ def purged_among(connection: duckdb.DuckDBPyConnection, doc_ids: Sequence[str]) 
 
 def leave_out_purged(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa.Table:
     """Return a table of facts without those that cite a purged document in their column ``source_doc_id``."""
-    purged = purged_among(connection, facts["source_doc_id"].unique().to_pylist())
+    purged = purged_among(connection, sorted(set(facts["source_doc_id"].to_pylist())))
     if not purged:
         return facts
     return facts.filter(pa.array([doc_id not in purged for doc_id in facts["source_doc_id"].to_pylist()], pa.bool_()))
