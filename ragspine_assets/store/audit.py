@@ -29,7 +29,7 @@ from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 
 from .chunk_store import ChunkStore
-from .groups import CHARACTERS, WITHIN, all_texts, in_groups, read_group
+from .groups import CHARACTERS, TEXTS, WITHIN, in_groups, read_group, text_sizes
 from .intake import reference_key, unmatched_rows
 from .labels import rank_of
 from .schema import CHUNK_COLUMNS, TABLES
@@ -234,9 +234,10 @@ def _labels_of_source(
     words = bool(policy.restricted_keywords)
     sizes = connection.execute("SELECT doc_id, characters * ?::INT FROM document ORDER BY doc_id", [words]).fetchall()
     query = (
-        "SELECT d.doc_id, d.sensitivity, d.status, d.suffix, d.content_hash, coalesce(d.front_matter, '') AS front_matter, "
+        (TEXTS if words else "")
+        + "SELECT d.doc_id, d.sensitivity, d.status, d.suffix, d.content_hash, coalesce(d.front_matter, '') AS front_matter, "
         + ("coalesce(t.text, '') AS text" if words else "'' AS text")
-        + f" FROM document d {'LEFT JOIN document_text t USING (doc_id)' if words else ''} SEMI JOIN _group USING (doc_id) "
+        + f" FROM document d {'LEFT JOIN _text t USING (doc_id)' if words else ''} SEMI JOIN _group USING (doc_id) "
         f"WHERE d.doc_id {WITHIN} ORDER BY d.doc_id"
     )
     for group in in_groups(connection, sizes, query):
@@ -352,6 +353,9 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 
 # -- chunks ----------------------------------------------------------------------------------------------------------
 
+_TEXTS = f"""
+    SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN} ORDER BY doc_id
+"""
 # Row by row: to gather a document's chunks in lists takes twice the time.
 _CHUNKS = f"""
     SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk SEMI JOIN _group USING (doc_id)
@@ -362,14 +366,12 @@ _CHUNKS = f"""
 def audit_chunk_text(store: ChunkStore) -> AuditResult:
     """Staged chunks quote the canonical text at their offsets, and together cover all of it (SPEC 2.4)."""
     result = AuditResult()
-    with store.connect() as connection, connection.cursor() as own:
+    with store.connect() as connection:
         name = references(connection)
-        misquoted: list[tuple[str, str]] = []
-        for documents in all_texts(connection):
+        for documents in in_groups(connection, text_sizes(connection), _TEXTS):
             result.checked += documents.num_rows
-            misquoted += _misquoted_of(own, documents)
-        for doc_id, why in sorted(misquoted):
-            result.violate(f"{name(doc_id)} ({why})")
+            for doc_id, why in _misquoted_of(connection, documents):
+                result.violate(f"{name(doc_id)} ({why})")
     return result.conclude(
         f"The chunks of all {result.checked} documents quote their text exactly and cover all of it.",
         "documents have chunks that do not quote or cover their text. Run refresh; if it stays, report the chunker.",
@@ -460,7 +462,7 @@ _WINDOWS = f"""
 def audit_windows(store: ChunkStore) -> AuditResult:
     """Windows contain their child, parent spans contain its span, both from its own document (SPEC 2.6, 2.7)."""
     result = AuditResult()
-    with store.connect() as connection, connection.cursor() as own:
+    with store.connect() as connection:
         name = references(connection)
         row = connection.execute(
             "SELECT count(*), count(*) FILTER (window_text != '') FROM staged_chunk "
@@ -469,11 +471,9 @@ def audit_windows(store: ChunkStore) -> AuditResult:
         result.checked, windows = row or (0, 0)
         for doc_id, broken, times in connection.execute(_BREAKS).fetchall() if result.checked else ():
             result.violate(f"{name(doc_id)} ({broken})", times)
-        elsewhere: list[tuple[str, int]] = []
-        for documents in all_texts(connection) if windows else ():
-            elsewhere += _windows_from_elsewhere(own, documents)
-        for doc_id, times in sorted(elsewhere):
-            result.violate(f"{name(doc_id)} (window)", times)
+        for documents in in_groups(connection, text_sizes(connection), _TEXTS) if windows else ():
+            for doc_id, times in _windows_from_elsewhere(connection, documents):
+                result.violate(f"{name(doc_id)} (window)", times)
     return result.conclude(
         f"All {result.checked} windows hold their chunk and come from its own document."
         if result.checked

@@ -158,6 +158,8 @@ def _connect(
         raise StoreError(_unopened(path, error)) from None
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
+    # A long query would draw itself into what a run prints.
+    connection.execute("SET enable_progress_bar = false")
     return connection
 
 
@@ -215,7 +217,8 @@ def make_room(connection: duckdb.DuckDBPyConnection, longest: int, memory_limit:
         longest: bytes of the longest `VALUES_TOGETHER` texts that follow each other, about.
         memory_limit: what is enough otherwise, such as ``192MB``.
     """
-    needed = _ROOM + int(longest * 1.3 / 1e6)
+    # For what it decompresses together DuckDB asks for a power of two.
+    needed = _ROOM + int((1 << longest.bit_length()) / 1e6)
     # More than DuckDB would take by itself is never asked for.
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 0.8 / 1e6
     if needed > int(re.sub(r"\D", "", memory_limit)):

@@ -18,6 +18,13 @@ CHARACTERS = 4_000_000
 WITHIN = "BETWEEN $first AND $last"
 """What a query says of ``doc_id``: the first and the last document of the group, in order of code points."""
 
+TEXTS = f"""
+    WITH _text AS MATERIALIZED (
+        SELECT doc_id, text, page_starts FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN}
+    )
+"""
+"""The texts of a group as a table to join with: without it, DuckDB may hold every text for a join that wants a few."""
+
 _GROUP = pa.schema([("doc_id", pa.string())])
 _ROWS = 64
 _READINGS = 8

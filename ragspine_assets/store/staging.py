@@ -20,7 +20,7 @@ from ragspine_assets.chunking.seam import ChunkBatch, DocumentInput, chunk_batch
 
 from .chunk_store import ChunkStore
 from .database import registered, transaction
-from .groups import WITHIN, in_groups
+from .groups import TEXTS, WITHIN, in_groups
 from .schema import CHUNK_COLUMNS
 
 _META = ("title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of")
@@ -38,9 +38,8 @@ _DUE = f"""
     ORDER BY d.doc_id
 """
 _TEXTS = f"""
-    SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts
-    FROM document d JOIN document_text t USING (doc_id) SEMI JOIN _group USING (doc_id)
-    WHERE d.doc_id {WITHIN} AND t.doc_id {WITHIN}
+    {TEXTS} SELECT d.doc_id, d.markup, {", ".join("d." + name for name in _META)}, t.text, t.page_starts
+    FROM document d JOIN _text t USING (doc_id) WHERE d.doc_id {WITHIN}
 """
 
 

@@ -17,6 +17,7 @@ from ragspine_assets.store.database import (
     VALUES_TOGETHER,
     buffers_released,
     longest_together,
+    make_room,
     open_database,
     table_of,
     transaction,
@@ -197,3 +198,23 @@ def test_buffers_are_given_back_while_others_need_memory(tmp_path: Path) -> None
         again = connection.execute("SELECT current_setting('memory_limit')").fetchall()
         assert float(again[0][0].split()[0]) == pytest.approx(float(limit[0][0].split()[0]), rel=0.01)
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(4_000_000,)]
+
+
+def test_no_query_draws_how_far_it_is(tmp_path: Path) -> None:
+    # DuckDB takes a process without a main file for a terminal with somebody before it.
+    asked = textwrap.dedent(f"""
+        from ragspine_assets.store import ChunkStore
+        with ChunkStore({str(tmp_path / "s.duckdb")!r}).connect() as connection:
+            for asked in (connection, connection.cursor()):
+                print(asked.execute("SELECT current_setting('enable_progress_bar')").fetchall())
+    """)
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[(False,)]", "[(False,)]"]
+
+
+def test_room_is_made_for_a_power_of_two_of_what_is_read_together() -> None:
+    with ChunkStore(":memory:").connect() as connection:
+        for longest, limit in ((10_000_000, "183.1 MiB"), (159_000_000, "398.6 MiB"), (300_000_000, "654.2 MiB")):
+            connection.execute("SET memory_limit = '192MB'")
+            make_room(connection, longest, "192MB")
+            assert connection.execute("SELECT current_setting('memory_limit')").fetchall() == [(limit,)]
