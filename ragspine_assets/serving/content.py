@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _ROWS = 2_048
 _GROUP = 8_192
+_LAST = 2**31 - 1
+_WINDOW_BYTES = 2_048
+"""Longer windows on average make a group smaller in proportion."""
 
 LABELS_NOW = f"""
     SELECT doc_id, max(rank) AS rank, bool_or(removed) AS removed FROM (
@@ -201,19 +204,22 @@ def chunk_rows(connection: duckdb.DuckDBPyConnection) -> Iterator[pa.RecordBatch
     """
     for group, keys in _groups(connection):
         names = group.column("doc_id").to_pylist()
+        seqs = group.column("seq").to_pylist() if "seq" in group.column_names else [0, _LAST]
         with registered(connection, _group=group):
             yield from connection.sql(
                 f"SELECT {_SELECTED} FROM narrative_chunk c JOIN _servable s USING (doc_id) JOIN _group g USING ({keys}) "
-                f"WHERE c.active AND c.doc_id {WITHIN} ORDER BY g.place, c.seq",
-                params={"first": min(names), "last": max(names)},
+                f"WHERE c.active AND c.doc_id {WITHIN} AND c.seq BETWEEN $low AND $high ORDER BY g.place, c.seq",
+                params={"first": min(names), "last": max(names), "low": min(seqs), "high": max(seqs)},
             ).to_arrow_reader(_ROWS)
 
 
 def _groups(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[pa.Table, str]]:
-    """Yield some thousand chunks at a time in their order, and the columns by which a row is recognised."""
+    """Yield some thousand chunks at a time in their order, fewer with long windows, and what a row is recognised by."""
     documents = connection.execute(
-        "SELECT doc_id, count(*), count(*) FILTER (chunk_id != doc_id || '#c' || seq) "
-        "FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active GROUP BY doc_id ORDER BY doc_id"
+        "SELECT doc_id, greatest(count(*), sum(strlen(window_text)) // ?)::BIGINT, "
+        "count(*) FILTER (chunk_id != doc_id || '#c' || seq) "
+        "FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active GROUP BY doc_id ORDER BY doc_id",
+        [_WINDOW_BYTES],
     ).fetchall()
     sizes = {doc_id: size for doc_id, size, _ in documents}
     order = None if any(irregular for _, _, irregular in documents) else natural_order(sizes)
@@ -221,6 +227,13 @@ def _groups(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[pa.Table, s
         behind = list(accumulate(sizes[doc_id] for doc_id in order))
         first = 0
         while first < len(order):
+            if sizes[order[first]] > _GROUP:
+                rows = connection.execute(
+                    "SELECT doc_id, seq FROM narrative_chunk WHERE active AND doc_id = ? ORDER BY seq", [order[first]]
+                ).fetchall()
+                yield from _parts(rows, sizes[order[first]])
+                first += 1
+                continue
             last = bisect_right(behind, behind[first] + _GROUP, first)
             yield pa.table({"doc_id": order[first:last], "place": range(last - first)}), "doc_id"
             first = last
@@ -230,8 +243,14 @@ def _groups(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[pa.Table, s
         "SELECT doc_id, seq, chunk_id FROM narrative_chunk c JOIN _servable s USING (doc_id) WHERE c.active"
     ).fetchall()
     chunks.sort(key=lambda row: natural_key(row[2]))
-    for first in range(0, len(chunks), _GROUP):
-        names, seqs, _ = zip(*chunks[first : first + _GROUP], strict=True)
+    yield from _parts([row[:2] for row in chunks], sum(sizes.values()))
+
+
+def _parts(rows: list[tuple[str, int]], size: int) -> Iterator[tuple[pa.Table, str]]:
+    """Yield rows some at a time, each with its place; ``size`` is what they count for together."""
+    step = max(len(rows) * _GROUP // max(size, 1), 1)
+    for first in range(0, len(rows), step):
+        names, seqs = zip(*rows[first : first + step], strict=True)
         yield pa.table({"doc_id": names, "seq": pa.array(seqs, pa.int32()), "place": range(len(names))}), "doc_id, seq"
 
 

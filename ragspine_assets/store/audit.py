@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import unicodedata
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +38,7 @@ from .schema import CHUNK_COLUMNS, TABLES
 MAX_EXAMPLES = 10
 _OPEN_IDS = """
     SELECT doc_id FROM (SELECT doc_id, sensitivity FROM document UNION ALL SELECT doc_id, sensitivity FROM narrative_chunk)
-    GROUP BY doc_id HAVING bool_and(sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL'))
+    GROUP BY doc_id HAVING bool_and(coalesce(sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL'), FALSE))
 """
 _LABELS = ", ".join(f"'{label}'" for label in Sensitivity)
 
@@ -356,9 +357,22 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 _TEXTS = f"""
     SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN} ORDER BY doc_id
 """
+# Documents and chunks that lack each other, and chunks that say of themselves what their document does not.
+_META = ("title", "topic", "entity", "geography", "period", "language", "valid_as_of")
+_NEWLINE = re.compile("\n")
+_MISSTATED = f"""
+    SELECT doc_id, 'no text' FROM document ANTI JOIN document_text USING (doc_id) WHERE status = 'ingested'
+    UNION ALL SELECT doc_id, 'more than one text' FROM document_text GROUP BY doc_id HAVING count(*) > 1
+    UNION ALL SELECT doc_id, 'no document' FROM staged_chunk ANTI JOIN document USING (doc_id) GROUP BY doc_id
+    UNION ALL SELECT s.doc_id, 'locator' FROM staged_chunk s WHERE source_locator != s.doc_id || '#para' || para_start
+        || CASE para_end WHEN para_start THEN '' ELSE '-' || para_end END GROUP BY s.doc_id
+    UNION ALL SELECT s.doc_id, 'metadata' FROM staged_chunk s JOIN document d USING (doc_id)
+    WHERE {" OR ".join(f"s.{name} IS DISTINCT FROM d.{name}" for name in _META)} GROUP BY s.doc_id
+    ORDER BY ALL
+"""
 # Row by row: to gather a document's chunks in lists takes twice the time.
 _CHUNKS = f"""
-    SELECT doc_id, seq, char_start, char_end, text FROM staged_chunk SEMI JOIN _group USING (doc_id)
+    SELECT doc_id, seq, char_start, char_end, para_start, para_end, text FROM staged_chunk SEMI JOIN _group USING (doc_id)
     WHERE doc_id {WITHIN} ORDER BY doc_id, seq
 """
 
@@ -372,6 +386,8 @@ def audit_chunk_text(store: ChunkStore) -> AuditResult:
             result.checked += documents.num_rows
             for doc_id, why in _misquoted_of(connection, documents):
                 result.violate(f"{name(doc_id)} ({why})")
+        for doc_id, why in connection.execute(_MISSTATED).fetchall():
+            result.violate(f"{name(doc_id)} ({why})")
     return result.conclude(
         f"The chunks of all {result.checked} documents quote their text exactly and cover all of it.",
         "documents have chunks that do not quote or cover their text. Run refresh; if it stays, report the chunker.",
@@ -382,7 +398,7 @@ def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) ->
     """Give each document of a group whose chunks are wrong, and what is wrong with them."""
     doc_ids = documents.column("doc_id").to_pylist()
     chunks = read_group(connection, doc_ids, _CHUNKS)
-    owners, seqs, starts, ends = (chunks.column(n).to_pylist() for n in ("doc_id", "seq", "char_start", "char_end"))
+    owners, seqs, starts, ends, firsts, lasts = (column.to_pylist() for column in chunks.columns[:-1])
     texts = chunks.column("text").combine_chunks()
     counts = Counter(owners)
     # Counted in the order of rows.
@@ -392,7 +408,9 @@ def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) ->
         own = slice(last - counts[doc_id], last)
         # The texts of one document at a time: Python's strings take much more room than what they are made from.
         quotes = texts[own].to_pylist()
-        why = _misquoted(_canonical(text.as_py()), seqs[own], starts[own], ends[own], quotes)
+        canonical = _canonical(text.as_py())
+        why = _misquoted(canonical, seqs[own], starts[own], ends[own], quotes)
+        why = why or _misnumbered(canonical, starts[own], ends[own], firsts[own], lasts[own])
         if why:
             yield doc_id, why
 
@@ -428,6 +446,15 @@ def _misquoted(canonical: str, seqs: list[int], starts: list[int], ends: list[in
         for end, start in zip(covered, [*starts, len(canonical)], strict=True)
     ):
         return "text left out"
+    return ""
+
+
+def _misnumbered(canonical: str, starts: list[int], ends: list[int], firsts: list[int], lasts: list[int]) -> str:
+    """Tell whether the paragraphs that chunks name are those they lie in: a paragraph ends at each newline."""
+    breaks = [place.start() for place in _NEWLINE.finditer(canonical)]
+    for start, end, first, last in zip(starts, ends, firsts, lasts, strict=True):
+        if bisect_left(breaks, start) + 1 != first or bisect_left(breaks, end) + 1 != last:
+            return "paragraphs"
     return ""
 
 

@@ -77,6 +77,13 @@ _LONGEST = f"""
             OVER (ORDER BY t.rowid ROWS {VALUES_TOGETHER - 1} PRECEDING) AS size
         FROM document_text t JOIN document d USING (doc_id))
 """
+
+
+def longest_text(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return about how many bytes the texts have that DuckDB reads together, at most."""
+    return connection.execute(_LONGEST).fetchall()[0][0]
+
+
 _STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
 
 
@@ -191,8 +198,7 @@ class ChunkStore:
             coming: bytes of the texts that will be stored, in their order.
         """
         # What replaces a text may come to lie beside it.
-        longest = connection.execute(_LONGEST).fetchall()[0][0] + longest_together(coming)
-        make_room(connection, longest, self._memory_limit)
+        make_room(connection, longest_text(connection) + longest_together(coming), self._memory_limit)
 
     def _keep(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._kept = connection

@@ -432,6 +432,8 @@ class _Intake:
                 known is None
                 or known.retry
                 or known.status == "removed"
+                # Its text is gone from the store, by whatever hand.
+                or (known.status == "ingested" and not known.has_text)
                 or known.bytes != file.size
                 or known.extraction not in (self._extraction(file.suffix), self._extraction(file.suffix, failed=True))
             ):
@@ -514,7 +516,7 @@ class _Intake:
         elif known is None or known.status == "removed":
             self.report.note(reference, "new", "not seen before" if known is None else "it is back")
         elif known.content_hash == row["content_hash"] and known.status == "ingested":
-            self.report.note(reference, "changed", "its parser changed")
+            self.report.note(reference, "changed", "its parser changed" if known.has_text else "its text was lost")
         else:
             self.report.note(reference, "changed", "its content changed")
 

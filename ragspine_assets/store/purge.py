@@ -24,8 +24,8 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 
 from ragspine_assets.policy import document_reference
 
-from .chunk_store import ChunkStore
-from .database import MEMORY, StoreError, busy_error, is_busy, spill_folder, transaction
+from .chunk_store import ChunkStore, longest_text
+from .database import MEMORY, StoreError, busy_error, is_busy, make_room, spill_folder, transaction
 from .intake import reference_key
 from .labels import Withdraw
 
@@ -236,6 +236,10 @@ def _copied_and_switched(path: Path, folder: Path, wait_s: float, memory_limit: 
         if log.exists():
             return False
         connection.execute(f"ATTACH {_quoted(fresh)} AS fresh")
+        connection.execute("USE store")
+        # A text is read from one file and compressed into the other: both want the room at the same time.
+        make_room(connection, 2 * longest_text(connection), memory_limit)
+        connection.execute("USE memory")
         connection.execute("COPY FROM DATABASE store TO fresh")
         connection.execute("CHECKPOINT fresh")
         connection.execute("DETACH fresh")

@@ -103,6 +103,22 @@ def test_the_same_content_gives_the_same_bytes_in_another_store(port: Port, tmp_
     assert second.manifest.digest == first.manifest.digest
 
 
+@pytest.mark.parametrize(("rows", "window_bytes"), [(2, 2048), (3, 1), (1, 1)])
+def test_however_few_rows_are_read_together_the_snapshot_is_the_same(
+    published: Port, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, window_bytes: int
+) -> None:
+    from ragspine_assets.serving import content
+
+    with published.pipeline.store.connect() as connection:
+        connection.execute("UPDATE narrative_chunk SET window_text = text || ' and more'")
+    first = published.publish()
+    monkeypatch.setattr(content, "_GROUP", rows)
+    monkeypatch.setattr(content, "_WINDOW_BYTES", window_bytes)
+    published.root = tmp_path / "again"
+    second = published.publish()
+    assert second.manifest.files == first.manifest.files
+
+
 def test_terms_of_unchanged_chunks_are_not_found_again(published: Port) -> None:
     (published.pipeline.root / "numbers.txt").write_text("Tariffs fall by three percent.\n")
     report = published.run()

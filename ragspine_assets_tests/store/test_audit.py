@@ -95,6 +95,22 @@ BREAKS: list[tuple[str, str, str]] = [
     ),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'open.txt' AND seq = 1", "open.txt"),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'open.txt'", "open.txt"),
+    ("chunk text", "DELETE FROM document_text WHERE doc_id = 'open.txt'", "open.txt (no text)"),
+    ("chunk text", "INSERT INTO document_text FROM document_text WHERE doc_id = 'open.txt'", "open.txt (more than one"),
+    (
+        "chunk text",
+        "UPDATE staged_chunk SET source_locator = 'zzz#para77' WHERE doc_id = 'open.txt'",
+        "open.txt (locator)",
+    ),
+    ("chunk text", "UPDATE staged_chunk SET title = 'x' WHERE doc_id = 'open.txt'", "open.txt (metadata)"),
+    (
+        "chunk text",
+        (
+            "UPDATE staged_chunk SET para_end = 9, source_locator = doc_id || '#para' || para_start || '-9' "
+            "WHERE doc_id = 'open.txt'"
+        ),
+        "open.txt (paragraphs)",
+    ),
     ("chunk text", "DELETE FROM staged_chunk WHERE doc_id = 'secret/plan.txt'", "doc:"),
     ("chunk text", "UPDATE staged_chunk SET char_start = char_start + 1 WHERE doc_id = 'other.md'", "other.md"),
     ("windows", "UPDATE staged_chunk SET window_text = 'of another document' WHERE doc_id = 'other.md'", "other.md"),

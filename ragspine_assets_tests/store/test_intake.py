@@ -362,3 +362,19 @@ def test_chunks_of_the_api_survive_a_run_over_the_folder(pipeline: Pipeline) -> 
     )
     pipeline.run()
     assert active_versions(pipeline) == {"a.txt": 1, "api-document": 1}
+
+
+def test_a_text_that_was_lost_from_the_store_is_read_again(pipeline: Pipeline) -> None:
+    pipeline.write({"a.txt": "First.", "b.txt": "Second."})
+    pipeline.run()
+    with pipeline.store.connect() as connection:
+        connection.execute("DELETE FROM document_text WHERE doc_id = 'a.txt'")
+        connection.execute("DELETE FROM staged_chunk WHERE doc_id = 'a.txt'")
+        connection.execute("DELETE FROM staged_document WHERE doc_id = 'a.txt'")
+    pipeline.run()
+    with pipeline.store.connect() as connection:
+        assert connection.execute("SELECT text FROM document_text ORDER BY doc_id").fetchall() == [
+            ("First.",),
+            ("Second.",),
+        ]
+    assert [chunk.text for chunk in pipeline.store.iter_chunks()] == ["First.", "Second."]
