@@ -246,6 +246,10 @@ def _rows(connection: duckdb.DuckDBPyConnection, query: str) -> Iterator[tuple[s
         yield from rows
 
 
+_AT_ONCE = 1 << 20
+"""Bytes whose pieces are hashed at once."""
+
+
 def _hashes(data: bytes) -> Hashes:
     """Return the hash of every piece of some bytes, at every place."""
     if len(data) < PIECE:
@@ -271,18 +275,22 @@ def _pieces(data: bytes) -> Hashes:
 
 def _present(data: bytes, pieces: Hashes) -> Hashes:
     """Return which of some pieces, sorted by hash, stand anywhere in some bytes."""
-    hashes = _hashes(data)
-    if not len(hashes) or not len(pieces):
+    if len(data) < PIECE or not len(pieces):
         return np.empty(0, np.uint64)
     # Most places are ruled out by a table of some bits before anything is searched for.
     bits = min(max(len(pieces).bit_length() + 4, 12), 26)
     table = np.zeros(1 << bits, np.bool_)
     shift = np.uint64(64 - bits)
     table[pieces >> shift] = True
-    likely = hashes[table[hashes >> shift]]
-    place = np.searchsorted(pieces, likely)
-    place[place == len(pieces)] = 0
-    return np.unique(likely[pieces[place] == likely])
+    found = []
+    # Hashes take many times the room of what they are made from, so a large document is looked through in blocks.
+    for first in range(0, len(data) - PIECE + 1, _AT_ONCE):
+        hashes = _hashes(data[first : first + _AT_ONCE + PIECE - 1])
+        likely = hashes[table[hashes >> shift]]
+        place = np.searchsorted(pieces, likely)
+        place[place == len(pieces)] = 0
+        found.append(np.unique(likely[pieces[place] == likely]))
+    return np.unique(np.concatenate(found))
 
 
 def _files(snapshot: Snapshot) -> Iterator[bytes]:
