@@ -16,7 +16,15 @@ from ragspine_assets.serving.audit import (
     audit_ranking,
 )
 from ragspine_assets.serving.columns import map_table, table_in_slices, write_table
-from ragspine_assets.serving.layout import CHUNKS, CURRENT, MANIFEST, read_manifest, seal, snapshot_folders
+from ragspine_assets.serving.layout import (
+    CHUNKS,
+    CURRENT,
+    GRAPH_TABLES,
+    MANIFEST,
+    read_manifest,
+    seal,
+    snapshot_folders,
+)
 from ragspine_assets.store.audit import AuditResult
 from ragspine_assets_tests.serving.conftest import SECRET, Port
 
@@ -112,6 +120,17 @@ def lose_a_row(rows: list[dict[str, object]]) -> None:
 
 def lower_a_label(rows: list[dict[str, object]]) -> None:
     next(row for row in rows if row["sensitivity"] == "CONFIDENTIAL")["sensitivity"] = "PUBLIC"
+
+
+@pytest.mark.parametrize("name", GRAPH_TABLES)
+def test_a_file_of_the_graph_that_cannot_be_read_any_more_is_called_damaged(published: Port, name: str) -> None:
+    path = published.open().path / f"{name}.arrow"
+    # Names of files are no UTF-8 any more.
+    damaged = path.read_bytes().replace(b".txt", b"\xff\xfe\xff\xfe").replace(b".md", b"\xff\xfe\xff")
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+    result = audit_published_files(published.pipeline.store, published.root)
+    assert any(f"{name}.arrow is not as it was published" in example for example in result.examples)
 
 
 @pytest.mark.parametrize("change", [forge_text, lose_a_row, lower_a_label])
