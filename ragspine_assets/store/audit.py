@@ -357,9 +357,10 @@ def _front_matter_label(block: str) -> list[Sensitivity]:
 _TEXTS = f"""
     SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN} ORDER BY doc_id
 """
-# Documents and chunks that lack each other, and chunks that say of themselves what their document does not.
-_META = ("title", "topic", "entity", "geography", "period", "language", "valid_as_of")
 _NEWLINE = re.compile("\n")
+# What a document gives to all its chunks; its label is another check's.
+_META = tuple(name for name in CHUNK_COLUMNS if name in TABLES["document"] and name not in {"doc_id", "sensitivity"})
+# Documents and chunks that lack each other, and chunks that say of themselves what their document does not.
 _MISSTATED = f"""
     SELECT doc_id, 'no text' FROM document ANTI JOIN document_text USING (doc_id) WHERE status = 'ingested'
     UNION ALL SELECT doc_id, 'more than one text' FROM document_text GROUP BY doc_id HAVING count(*) > 1

@@ -26,7 +26,6 @@ TEXTS = f"""
 """The texts of a group as a table to join with: without it, DuckDB may hold every text for a join that wants a few."""
 
 _GROUP = pa.schema([("doc_id", pa.string())])
-_ROWS = 64
 _READINGS = 8
 """How often a vector of long texts is read at most, about: all of its values are read for one of them."""
 
@@ -67,25 +66,6 @@ def read_group(connection: duckdb.DuckDBPyConnection, group: list[str], query: s
     """Run a query for one group of documents, see `in_groups`."""
     with registered(connection, _group=table_of({"doc_id": group}, _GROUP)):
         return connection.sql(query, params={"first": min(group), "last": max(group)}).to_arrow_table()
-
-
-def all_texts(connection: duckdb.DuckDBPyConnection, *, limit: int = CHARACTERS) -> Iterator[pa.Table]:
-    """Read every text once, as it lies in the table: groups of documents (`doc_id, text`) of about so many bytes.
-
-    The documents of a group follow each other in the table, not in the order of ids. Between two groups the connection is
-    free.
-    """
-    with connection.cursor() as own:
-        held: list[pa.RecordBatch] = []
-        size = 0
-        for batch in own.sql("SELECT doc_id, text FROM document_text").to_arrow_reader(_ROWS):
-            held.append(batch)
-            size += batch.nbytes
-            if size > limit:
-                yield pa.Table.from_batches(held)
-                held, size = [], 0
-        if held:
-            yield pa.Table.from_batches(held)
 
 
 def text_sizes(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, int]]:

@@ -1,6 +1,6 @@
 """The checks of an asset share a step, and each stays a check of its own (SPEC 6.3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
@@ -16,13 +16,6 @@ from ragspine_assets.store import ChunkStore, StoreBusyError
 from ragspine_assets.store.audit import AuditResult
 
 CANARY = "Zanzibarquux"
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides={"telemetry": {"enabled": False}}) as made:
-        yield made
 
 
 @dg.asset

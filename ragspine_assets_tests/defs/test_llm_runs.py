@@ -1,6 +1,5 @@
 """The job with a model behind it: what the UI shows, what it costs, what stays out of the event log (SPEC 5.6, 6)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from ragspine_assets_tests.llm.endpoint import Endpoint, Fail, Request, Say
 pytest.importorskip("openai")
 
 CANARY = "Zanzibarquux"
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides={"telemetry": {"enabled": False}}) as made:
-        yield made
 
 
 @pytest.fixture

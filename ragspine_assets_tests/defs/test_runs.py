@@ -3,7 +3,6 @@
 import dataclasses
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -18,13 +17,6 @@ from ragspine_assets.defs.runs import PID_TAG, close_dead_runs
 from ragspine_assets.store import ChunkStore
 
 CANARY = "Zanzibarquux"
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides={"telemetry": {"enabled": False}}) as made:
-        yield made
 
 
 @pytest.fixture

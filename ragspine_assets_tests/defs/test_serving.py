@@ -1,6 +1,5 @@
 """The asset `serving_snapshot` in real runs (SPEC 6.6)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from ragspine_assets.serving.layout import snapshot_folders
 from ragspine_assets.store import ChunkStore
 
 CANARY = "Zanzibarquux"
-
-
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "home").mkdir()
-    with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides={"telemetry": {"enabled": False}}) as made:
-        yield made
 
 
 @pytest.fixture

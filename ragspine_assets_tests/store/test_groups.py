@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.groups import WITHIN, all_texts, in_groups, read_group
+from ragspine_assets.store.groups import WITHIN, in_groups, read_group
 from ragspine_assets_tests.conftest import Pipeline
 
 
@@ -20,22 +20,6 @@ def test_groups_are_small_and_leave_nobody_out(sizes: list[int], limit: int) -> 
     assert [doc_id for group in groups for doc_id in group] == [doc_id for doc_id, _ in named]
     size_of = dict(named)
     assert all(len(group) == 1 or sum(map(size_of.__getitem__, group)) <= limit for group in groups)
-
-
-def test_every_text_is_read_once_in_groups_while_the_connection_is_in_use(pipeline: Pipeline) -> None:
-    pipeline.write({f"{number:03}.txt": f"Text {number}. " + "word " * 200 for number in range(300)})
-    pipeline.run()
-    with pipeline.store.connect() as connection:
-        stored = dict(connection.execute("SELECT doc_id, text FROM document_text").fetchall())
-        read: list[tuple[str, str]] = []
-        groups = 0
-        for group in all_texts(connection, limit=100_000):
-            groups += 1
-            read += zip(group.column("doc_id").to_pylist(), group.column("text").to_pylist(), strict=True)
-            assert connection.execute("SELECT count(*) FROM staged_chunk").fetchall() != [(0,)]
-    assert groups > 2
-    assert len(read) == len(stored) == 300
-    assert dict(read) == stored
 
 
 def test_what_lies_between_the_documents_of_a_group_is_not_read(pipeline: Pipeline) -> None:
