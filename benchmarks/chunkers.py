@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from ragspine_assets.chunking import Chunker, DocumentMeta, make_chunker
-from ragspine_assets.chunking.seam import DocumentInput, chunk_batches
+from ragspine_assets.chunking.enforcement import DocumentInput, chunk_batches
 
 MAX_CHARS = 480
 OVERLAP_CHARS = 80

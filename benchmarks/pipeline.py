@@ -150,7 +150,8 @@ def _ours(texts: dict[str, str], folder: Path, chunker: str) -> float:
     import pyarrow as pa
 
     from ragspine_assets.chunking import make_chunker
-    from ragspine_assets.store import ChunkStore, activate_staged, stage_chunks
+    from ragspine_assets.pipeline import activate_staged, stage_chunks
+    from ragspine_assets.store import ChunkStore
     from ragspine_assets.store.database import registered
 
     store = ChunkStore(folder / "ours.duckdb")

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ragspine_assets.index.lexical import LexicalIndex, best
 from ragspine_assets.retrieval import NarrativeIndex
-from ragspine_assets.retrieval.lexical import LexicalIndex, best
 from ragspine_assets.store import StoredChunk
 
 FOLDER = Path(__file__).resolve().parents[1] / ".." / "shared" / "corpus" / "ir"

@@ -113,7 +113,7 @@ def show(
         if not Path(config.store).is_file():
             raise
     if chunk is None and Path(config.store).is_file():
-        from ragspine_assets.serving.exits import cited_chunk
+        from ragspine_assets.serving.citations import cited_chunk
         from ragspine_assets.store import ChunkStore
 
         chunk = cited_chunk(
@@ -212,8 +212,8 @@ def import_store(
     as_json: Json = False,
 ) -> None:
     """Import the chunks of a rag-spine store: versions, labels and locators are kept."""
+    from ragspine_assets.pipeline.import_sqlite import import_sqlite
     from ragspine_assets.store import ChunkStore
-    from ragspine_assets.store.import_sqlite import import_sqlite
 
     config = _config("", store)
     report = import_sqlite(ChunkStore(config.store, wait_s=config.wait_s), file)
@@ -237,9 +237,9 @@ def purge(
 ) -> None:
     """Forget a document: no row and no byte of it stays in the store, its derivatives or any snapshot."""
     from ragspine_assets.graph import withdraw_documents
+    from ragspine_assets.pipeline.purge import purge_document
     from ragspine_assets.serving.publish import withdraw_documents_from_snapshots
     from ragspine_assets.store import ChunkStore
-    from ragspine_assets.store.purge import purge_document
 
     config = _config(snapshots, store)
     if not Path(config.store).is_file():
@@ -290,7 +290,7 @@ def status(
     """Say what is published, from what, how old it is, and what waits."""
     config = _config(snapshots, store)
     if reveal:
-        from ragspine_assets.serving.exits import revealed
+        from ragspine_assets.serving.citations import revealed
         from ragspine_assets.store import ChunkStore
 
         if not Path(config.store).is_file():
@@ -357,7 +357,7 @@ def main() -> None:
 
 def _is_ours(error: Exception) -> bool:
     """Whether the message of an exception was written for the outside."""
-    from ragspine_assets.serving.layout import SnapshotError
+    from ragspine_assets.serving.snapshot_files import SnapshotError
 
     if isinstance(error, (SnapshotError, ImportError)):
         return True
@@ -429,7 +429,7 @@ def _table(console: Console, title: str, columns: Sequence[str], rows: Iterable[
 def _query_terms(query: str, snapshot: Snapshot) -> set[str]:
     from typing import cast
 
-    from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
+    from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
 
     analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
     languages = list(snapshot.chunks.values["index_language"]) or [""]
@@ -440,7 +440,7 @@ def _highlighted(text: str, terms: set[str]) -> Text:
     """Return a text with the words of a query in bold; of scripts without spaces, the pairs of characters."""
     import regex
 
-    from ragspine_assets.retrieval.tokens import tokenize
+    from ragspine_assets.index.tokens import tokenize
 
     shown = _line(text)
     for word in regex.finditer(r"[\p{L}\p{M}\p{N}+#]+", shown.plain):

@@ -83,7 +83,7 @@ class ServiceConfig:
             given = {"profile": "", "facts": "", "review": "", **given}
             if "store" not in given:
                 # Imported here: these libraries take longer to load than a command line may take to answer.
-                from .store import suggested_store
+                from .pipeline import suggested_store
 
                 given["store"] = suggested_store(source)
         return cls(**given)  # pyright: ignore[reportArgumentType]

@@ -11,11 +11,12 @@ from hypothesis import settings
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, load_metadata_table
 from ragspine_assets.graph import GraphReport, update_graph, withdraw_documents
+from ragspine_assets.pipeline import activate_staged, stage_chunks, sync_documents
+from ragspine_assets.pipeline.chunks import StagingReport
+from ragspine_assets.pipeline.documents import DocumentsReport
+from ragspine_assets.pipeline.versions import ActivationReport
 from ragspine_assets.policy import DomainProfile, SensitivityPolicy
-from ragspine_assets.store import ChunkStore, activate_staged, stage_chunks, sync_documents
-from ragspine_assets.store.activation import ActivationReport
-from ragspine_assets.store.intake import DocumentsReport
-from ragspine_assets.store.staging import StagingReport
+from ragspine_assets.store import ChunkStore
 
 os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
 

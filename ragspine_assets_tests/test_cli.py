@@ -15,7 +15,7 @@ from ragspine_assets.chunking import DocumentMeta, chunk_document
 from ragspine_assets.policy import DomainProfile, document_reference
 from ragspine_assets.serving import Snapshot, publish_snapshot
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.intake import reference_key
+from ragspine_assets.store.references import reference_key
 
 CANARY = "Zanzibarquux"
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import CHUNK_COLUMNS, INHERITED_COLUMNS, NUMBER_COLUMNS, Columns, default_of
+from ragspine_assets.chunking.spans import CHUNK_COLUMNS, INHERITED_COLUMNS, NUMBER_COLUMNS, Columns, default_of
 
 _REPEATED = frozenset({*INHERITED_COLUMNS, "window_text"})
 

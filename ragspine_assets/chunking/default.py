@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from ragspine_assets.chunking.chunk import DEFAULT_MAX_CHARS, DEFAULT_OVERLAP_CHARS, Chunk, DocumentMeta
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText
+from ragspine_assets.chunking.spans import CutChunker, Cuts, SourceText
 from ragspine_assets.documents.normalise import CanonicalText
 
 _SENTENCE_END = re.compile("[。！？；.!?;]+")

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from ragspine_assets.chunking.cuts import CutChunker
 from ragspine_assets.chunking.default import DefaultChunker
 from ragspine_assets.chunking.layout import BookChunker, LawsChunker, LayoutAwareChunker, QaChunker
 from ragspine_assets.chunking.parent_child import ParentChildChunker
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
+from ragspine_assets.chunking.spans import CutChunker
 
 ENTRY_POINT_GROUP = "ragspine.chunkers"
 """Where third parties register chunkers: trusted code, since it sees RESTRICTED text."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from importlib.metadata import entry_points, packages_distributions, version
 
-from ragspine_assets.chunking.cuts import CutChunker
 from ragspine_assets.chunking.default import DefaultChunker
 from ragspine_assets.chunking.factory import ENTRY_POINT_GROUP
 from ragspine_assets.chunking.protocol import Chunker
+from ragspine_assets.chunking.spans import CutChunker
 
 _VERSION = "1"
 # Raised whenever a built-in chunker cuts any text differently from the release before.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.chunking.default import gather_paragraphs
 from ragspine_assets.chunking.markdown import headings_and_opaque_lines, line_is_in, markdown_headings
+from ragspine_assets.chunking.spans import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.documents.normalise import CanonicalText
 
 # The patterns are tried at the start of each paragraph of the canonical text.

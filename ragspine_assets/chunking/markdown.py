@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ragspine_assets.chunking.cuts import collector_paused
+from ragspine_assets.chunking.spans import collector_paused
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

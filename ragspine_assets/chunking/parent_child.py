@@ -10,9 +10,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import Cuts, SourceText
 from ragspine_assets.chunking.default import gather_paragraphs, paragraph_pieces
 from ragspine_assets.chunking.layout import LayoutAwareChunker
+from ragspine_assets.chunking.spans import Cuts, SourceText
 from ragspine_assets.documents.normalise import CanonicalText
 
 DEFAULT_MAX_WINDOW_CHARS = 8_000

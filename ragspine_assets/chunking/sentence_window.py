@@ -7,8 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from ragspine_assets.chunking.chunk import DocumentMeta
-from ragspine_assets.chunking.cuts import CutChunker, Cuts, SourceText
 from ragspine_assets.chunking.default import paragraph_pieces
+from ragspine_assets.chunking.spans import CutChunker, Cuts, SourceText
 from ragspine_assets.documents.normalise import BLANK, CanonicalText
 
 DEFAULT_WINDOW_SIZE = 3

@@ -6,7 +6,7 @@ from typing import cast
 from dagster import Definitions, in_process_executor
 
 from ragspine_assets.config import ServiceConfig
-from ragspine_assets.retrieval.analysis import AnalyzerName
+from ragspine_assets.index.analysis import AnalyzerName
 
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS

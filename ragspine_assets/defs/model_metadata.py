@@ -8,7 +8,7 @@ words of a document whose label may be raised later, and the event log keeps wha
 from collections.abc import Mapping
 
 from ragspine_assets.graph import CONTROLLED_TYPES, GraphReport, LLMRelationExtractor, RelationExtractor, asks_a_model
-from ragspine_assets.graph.model import CO_OCCURS_WITH
+from ragspine_assets.graph.values import CO_OCCURS_WITH
 
 _STOPPED = {
     "max_llm_calls": "the limit of questions is reached; the next run goes on",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetExecutionContext, MarkdownMetadataValue, MetadataValue
 
-from ragspine_assets.serving.content import version_of
+from ragspine_assets.serving.servable_view import version_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,14 +41,14 @@ def _axes(width: float, height: float) -> "tuple[Figure, Axes]":
 def _picture(figure: "Figure", words: str) -> MarkdownMetadataValue:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A name of 255 letters leaves no room for the drawing; it is drawn all the same.
+        # A name of 255 letters leaves no room for the drawing; it is cached_plot all the same.
         warnings.simplefilter("ignore")
         figure.savefig(buffer, format="png", metadata={"Software": None})
     encoded = base64.b64encode(buffer.getvalue()).decode()
     return MetadataValue.md(f"![{words}](data:image/png;base64,{encoded})")
 
 
-def drawn(
+def cached_plot(
     context: AssetExecutionContext, name: str, draw: Callable[..., MarkdownMetadataValue], *shown: object
 ) -> MarkdownMetadataValue:
     """Return the picture of the last materialisation if it showed the same, else draw it: drawing takes its time.
@@ -61,7 +61,7 @@ def drawn(
     """
     content = repr((draw.__name__, shown, version_of("ragspine_assets"), version_of("matplotlib")))
     # A definition that nothing refers to; whoever renders the Markdown shows nothing of it.
-    mark = f"\n\n[//]: # (drawn from {sha256(content.encode()).hexdigest()})"
+    mark = f"\n\n[//]: # (cached_plot from {sha256(content.encode()).hexdigest()})"
     last = context.instance.get_latest_materialization_event(context.asset_key)
     event = last.asset_materialization if last is not None else None
     former = event.metadata.get(name) if event is not None else None

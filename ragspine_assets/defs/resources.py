@@ -19,10 +19,10 @@ from ragspine_assets.graph import (
     make_relation_extractor,
     read_decisions,
 )
+from ragspine_assets.index.analysis import AnalyzerName
 from ragspine_assets.llm import LLMProvider, ProviderError, make_provider
 from ragspine_assets.llm.provider import require_endpoint
 from ragspine_assets.policy import DomainProfile, load_profile
-from ragspine_assets.retrieval.analysis import AnalyzerName
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 

@@ -1,6 +1,7 @@
 """The relation graph: what the profile, the facts and the texts say about each other, with every source kept."""
 
-from ragspine_assets.graph.answers import AnswerCache, AnswersInMemory, StoredAnswers
+from ragspine_assets.graph.answer_cache import AnswerCache, AnswersInMemory, StoredAnswers
+from ragspine_assets.graph.asserted_tables import ModelReport
 from ragspine_assets.graph.build import (
     GraphReport,
     build_relation_graph,
@@ -20,7 +21,11 @@ from ragspine_assets.graph.facts import FactsError, FactsReport, fact_table, fac
 from ragspine_assets.graph.graph_store import DuckDBGraphStore, GraphStore, readable_subgraph
 from ragspine_assets.graph.llm_extractor import LLMRelationExtractor, LLMReport
 from ragspine_assets.graph.mentions import Vocabulary
-from ragspine_assets.graph.model import (
+from ragspine_assets.graph.picture import draw_subgraph, neighbourhood_picture
+from ragspine_assets.graph.review import ReviewDecision, ReviewError, ReviewReport, read_decisions, review_template
+from ragspine_assets.graph.screening import Extraction, GraphChunk, extract_relations
+from ragspine_assets.graph.update import GraphOverview, graph_overview, update_graph
+from ragspine_assets.graph.values import (
     CONTROLLED_TYPES,
     EDGE_META_DERIVED,
     EDGE_META_VERIFIED,
@@ -34,11 +39,6 @@ from ragspine_assets.graph.model import (
     Subgraph,
     is_unverified,
 )
-from ragspine_assets.graph.model_tables import ModelReport
-from ragspine_assets.graph.picture import draw_subgraph, neighbourhood_picture
-from ragspine_assets.graph.pipeline import GraphOverview, graph_overview, update_graph
-from ragspine_assets.graph.review import ReviewDecision, ReviewError, ReviewReport, read_decisions, review_template
-from ragspine_assets.graph.seam import Extraction, GraphChunk, extract_relations
 
 __all__ = [
     "CONTROLLED_TYPES",

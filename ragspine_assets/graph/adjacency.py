@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ragspine_assets.graph.staging import existing_tables
+from ragspine_assets.graph.temp_tables import existing_tables
 
 Direction = Literal["out", "in", "both"]
 Key = tuple[str, str]

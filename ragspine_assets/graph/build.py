@@ -15,13 +15,33 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.graph.adjacency import write_revision
-from ragspine_assets.graph.answers import forget_answers
+from ragspine_assets.graph.answer_cache import forget_answers
+from ragspine_assets.graph.asserted_tables import TEMPORARY as _MODEL_TEMPORARY
+from ragspine_assets.graph.asserted_tables import (
+    ModelReport,
+    stage_asserted,
+    withdraw_from_model_tables,
+    write_model_tables,
+)
 from ragspine_assets.graph.differences import count_by_type, same, write_differences
 from ragspine_assets.graph.extractors import RelationExtractor
 from ragspine_assets.graph.facts import fact_table
 from ragspine_assets.graph.graph_store import DuckDBGraphStore, GraphSource
 from ragspine_assets.graph.mentions import Vocabulary, entity_codes
-from ragspine_assets.graph.model import (
+from ragspine_assets.graph.review import TEMPORARY as _REVIEW_TEMPORARY
+from ragspine_assets.graph.review import ReviewDecision, ReviewReport, stage_review, waiting_edges
+from ragspine_assets.graph.screening import ExtractedEdge, Extraction, GraphChunk, extract_relations
+from ragspine_assets.graph.temp_tables import (
+    RESTRICTED_RANK,
+    existing_tables,
+    label_names,
+    registered,
+    stage_document_states,
+    table_of,
+    temporary,
+    transaction,
+)
+from ragspine_assets.graph.values import (
     COMPETES_WITH,
     DERIVES,
     DOC,
@@ -32,26 +52,6 @@ from ragspine_assets.graph.model import (
     PARENT_OF,
     PROFILE_SOURCE,
     Fact,
-)
-from ragspine_assets.graph.model_tables import TEMPORARY as _MODEL_TEMPORARY
-from ragspine_assets.graph.model_tables import (
-    ModelReport,
-    stage_asserted,
-    withdraw_from_model_tables,
-    write_model_tables,
-)
-from ragspine_assets.graph.review import TEMPORARY as _REVIEW_TEMPORARY
-from ragspine_assets.graph.review import ReviewDecision, ReviewReport, stage_review, waiting_edges
-from ragspine_assets.graph.seam import ExtractedEdge, Extraction, GraphChunk, extract_relations
-from ragspine_assets.graph.staging import (
-    RESTRICTED_RANK,
-    existing_tables,
-    label_names,
-    registered,
-    stage_document_states,
-    table_of,
-    temporary,
-    transaction,
 )
 from ragspine_assets.policy import DomainProfile, Sensitivity, read_label
 from ragspine_assets.store.schema import TABLES

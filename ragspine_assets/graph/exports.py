@@ -14,7 +14,7 @@ from hashlib import sha256
 from urllib.parse import quote
 
 from ragspine_assets.graph.graph_store import DuckDBGraphStore
-from ragspine_assets.graph.model import (
+from ragspine_assets.graph.values import (
     DECISION,
     EDGE_META_DERIVED,
     EDGE_META_VERIFIED,

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ragspine_assets.graph.mentions import Vocabulary
-from ragspine_assets.graph.model import CO_OCCURS_WITH, EXTERNAL_ENTITY, GraphEdge
+from ragspine_assets.graph.values import CO_OCCURS_WITH, EXTERNAL_ENTITY, GraphEdge
 from ragspine_assets.policy import DomainProfile, is_restricted
 
 if TYPE_CHECKING:
-    from ragspine_assets.graph.seam import GraphChunk
+    from ragspine_assets.graph.screening import GraphChunk
     from ragspine_assets.llm import LLMProvider
 
 EXTRACTOR_ENV = "RAGSPINE_RELATION_EXTRACTOR"

@@ -18,8 +18,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from ragspine_assets.graph.model import Fact
-from ragspine_assets.graph.staging import registered, stage_document_states, table_of, temporary, transaction
+from ragspine_assets.graph.temp_tables import registered, stage_document_states, table_of, temporary, transaction
+from ragspine_assets.graph.values import Fact
 
 if TYPE_CHECKING:
     import pandas as pd

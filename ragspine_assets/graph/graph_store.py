@@ -16,7 +16,9 @@ from typing import Protocol, get_args, runtime_checkable
 import duckdb
 
 from ragspine_assets.graph.adjacency import Adjacency, Direction, Key, graph_token
-from ragspine_assets.graph.model import (
+from ragspine_assets.graph.asserted_tables import MODEL_TABLES
+from ragspine_assets.graph.temp_tables import existing_tables
+from ragspine_assets.graph.values import (
     DOC,
     EDGE_META_ANSWER,
     EDGE_META_CHUNK,
@@ -35,8 +37,6 @@ from ragspine_assets.graph.model import (
     Subgraph,
     is_unverified,
 )
-from ragspine_assets.graph.model_tables import MODEL_TABLES
-from ragspine_assets.graph.staging import existing_tables
 from ragspine_assets.store.schema import TABLES
 
 DEFAULT_DEPTH = 3

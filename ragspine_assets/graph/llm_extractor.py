@@ -12,11 +12,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from ragspine_assets.graph.answer import Answer, Proposal, read_answer
-from ragspine_assets.graph.answers import AnswerCache, AnswersInMemory, KeptAnswer, answer_id
+from ragspine_assets.graph.answer_cache import AnswerCache, AnswersInMemory, KeptAnswer, answer_id
 from ragspine_assets.graph.grounding import GroundedText, cleaned_name, folded_type
 from ragspine_assets.graph.mentions import Vocabulary
-from ragspine_assets.graph.model import (
+from ragspine_assets.graph.prompt import (
+    PROMPT_VERSION,
+    RELATIONS_SCHEMA,
+    RULES_TOKENS,
+    estimated_tokens,
+    messages_about,
+)
+from ragspine_assets.graph.reply_parser import Answer, Proposal, read_answer
+from ragspine_assets.graph.screening import GraphChunk, text_hash
+from ragspine_assets.graph.values import (
     EDGE_META_ANSWER,
     EDGE_META_CHUNK,
     EDGE_META_DERIVED,
@@ -26,14 +34,6 @@ from ragspine_assets.graph.model import (
     PROVENANCE_UNVERIFIED,
     GraphEdge,
 )
-from ragspine_assets.graph.prompt import (
-    PROMPT_VERSION,
-    RELATIONS_SCHEMA,
-    RULES_TOKENS,
-    estimated_tokens,
-    messages_about,
-)
-from ragspine_assets.graph.seam import GraphChunk, text_hash
 from ragspine_assets.llm import ChatReply, LLMProvider, ProviderError
 from ragspine_assets.policy import DomainProfile, SecurityGate, is_restricted
 from ragspine_assets.policy.folding import fold_text

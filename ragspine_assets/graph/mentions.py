@@ -15,7 +15,7 @@ from hashlib import sha256
 import ahocorasick_rs
 import regex
 
-from ragspine_assets.graph.model import ENTITY, EXTERNAL_ENTITY, METRIC
+from ragspine_assets.graph.values import ENTITY, EXTERNAL_ENTITY, METRIC
 from ragspine_assets.policy import DomainProfile, SecurityGate, fold_text
 
 # Part of the vocabulary's digest: a change of the rules below makes every document be scanned again.

@@ -6,7 +6,7 @@ import io
 from functools import cache
 
 from ragspine_assets.graph.graph_store import DuckDBGraphStore
-from ragspine_assets.graph.model import DOC, Subgraph, is_unverified
+from ragspine_assets.graph.values import DOC, Subgraph, is_unverified
 
 MAX_NODES = 60
 """More nodes than this are not drawn; the title says how many there are."""

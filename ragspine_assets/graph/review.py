@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ragspine_assets.graph.differences import write_differences
 from ragspine_assets.graph.mentions import Vocabulary
-from ragspine_assets.graph.model import DECISION, REVIEW_SOURCE
-from ragspine_assets.graph.staging import existing_tables, registered, table_of
+from ragspine_assets.graph.temp_tables import existing_tables, registered, table_of
+from ragspine_assets.graph.values import DECISION, REVIEW_SOURCE
 from ragspine_assets.store.schema import TABLES
 
 ACCEPT = "accept"

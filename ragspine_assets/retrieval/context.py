@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.documents.normalise import canonical_text
+from ragspine_assets.index.bm25 import bm25_scores
+from ragspine_assets.index.tokens import tokenize
 from ragspine_assets.policy.lattice import is_restricted
-from ragspine_assets.retrieval.bm25 import bm25_scores
-from ragspine_assets.retrieval.tokens import tokenize
 
 Snippet = dict[str, object]
 """A hit as it leaves the house; its keys are those of SPEC 4.6."""

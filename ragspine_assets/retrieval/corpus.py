@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import Chunk
+from ragspine_assets.index.analysis import Analyzer
+from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores, best, natural_key
+from ragspine_assets.index.tokens import Tokens, in_batches
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
-from ragspine_assets.retrieval.analysis import Analyzer
-from ragspine_assets.retrieval.lexical import LexicalIndex, Mask, Scores, best, natural_key
-from ragspine_assets.retrieval.tokens import Tokens, in_batches
 from ragspine_assets.store.chunk_store import StoredChunk
 
 FILTER_KEYS = ("topic", "entity", "geography", "period", "language")

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import DEFAULT_MAX_CHARS, DEFAULT_OVERLAP_CHARS, Chunk, DocumentMeta
+from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.chunking.protocol import Chunker
-from ragspine_assets.chunking.seam import cut_document
+from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
+from ragspine_assets.index.lexical import best
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
-from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, is_servable, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
-from ragspine_assets.retrieval.lexical import best
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
 from ragspine_assets.retrieval.rewriting import QueryRewriter
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk

@@ -7,15 +7,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ragspine_assets.serving.layout import SnapshotError
     from ragspine_assets.serving.publish import PublishingRefused, PublishReport, publish_snapshot
     from ragspine_assets.serving.snapshot import Snapshot
+    from ragspine_assets.serving.snapshot_files import SnapshotError
 
 _HOME = {
     "PublishReport": "publish",
     "PublishingRefused": "publish",
     "Snapshot": "snapshot",
-    "SnapshotError": "layout",
+    "SnapshotError": "snapshot_files",
     "publish_snapshot": "publish",
 }
 

@@ -17,17 +17,16 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from ragspine_assets.index.analysis import Analyzer, AnalyzerName, make_analyzer
+from ragspine_assets.index.lexical import Texts, write_index
+from ragspine_assets.index.tokens import Tokens, in_batches
 from ragspine_assets.policy import DomainProfile, Sensitivity
-from ragspine_assets.retrieval.analysis import Analyzer, AnalyzerName, make_analyzer
-from ragspine_assets.retrieval.lexical import Texts, write_index
 from ragspine_assets.retrieval.narrative_index import servable_label
-from ragspine_assets.retrieval.tokens import Tokens, in_batches
-from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.database import buffers_released
-
-from .columns import INDEX_LANGUAGE, PublishedChunks, write_table
-from .content import LABELS_NOW, chunk_rows, graph_table, servable, survey
-from .layout import (
+from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, PublishedChunks, write_table
+from ragspine_assets.serving.chunk_table_writer import ChunkTableWriter
+from ragspine_assets.serving.leaks import isolation_traces
+from ragspine_assets.serving.servable_view import LABELS_NOW, chunk_rows, graph_table, servable, survey
+from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     GRAPH_TABLES,
     LEXICAL,
@@ -44,9 +43,10 @@ from .layout import (
     snapshot_folders,
     withdraw_current,
 )
+from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.database import buffers_released
+
 from .snapshot import Snapshot
-from .table_files import ChunkTableWriter
-from .traces import isolation_traces
 
 DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""

@@ -15,10 +15,8 @@ from ragspine_assets.retrieval.embedding import EmbeddingBackend
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex, servable_label
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
-from ragspine_assets.store.chunk_store import StoredChunk
-
-from .columns import PublishedChunks, map_table
-from .layout import (
+from ragspine_assets.serving.chunk_table import PublishedChunks, map_table
+from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     LEXICAL,
     MANIFEST,
@@ -29,11 +27,12 @@ from .layout import (
     damaged_files,
     read_manifest,
 )
+from ragspine_assets.store.chunk_store import StoredChunk
 
 if TYPE_CHECKING:
-    from ragspine_assets.retrieval.analysis import AnalyzerName
+    from ragspine_assets.index.analysis import AnalyzerName
+    from ragspine_assets.index.lexical import LexicalIndex
     from ragspine_assets.retrieval.context import NodePostprocessor
-    from ragspine_assets.retrieval.lexical import LexicalIndex
     from ragspine_assets.retrieval.rewriting import QueryRewriter
 
 VERIFY_UP_TO = 128 * 1024 * 1024
@@ -110,7 +109,7 @@ class Snapshot:
 
     @classmethod
     def _open(cls, folder: Path, verify: bool | None) -> Self:
-        from ragspine_assets.retrieval.lexical import LexicalIndex
+        from ragspine_assets.index.lexical import LexicalIndex
 
         manifest = read_manifest(folder)
         check_sizes(folder, manifest)

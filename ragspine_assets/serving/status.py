@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from .layout import Manifest, current_name, read_manifest, snapshot_folders
+from ragspine_assets.serving.snapshot_files import Manifest, current_name, read_manifest, snapshot_folders
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from .database import (
     VALUES_TOGETHER,
     StoreError,
     longest_together,
-    make_room,
     open_database,
+    raise_memory_limit,
     registered,
     transaction,
 )
@@ -187,18 +187,18 @@ class ChunkStore:
                 self._file.close()
                 raise
             self._migrated = True
-        self.make_room(connection)
+        self.raise_memory_limit(connection)
         return connection
 
-    def make_room(self, connection: duckdb.DuckDBPyConnection, coming: Sequence[int] = ()) -> None:
-        """Let DuckDB have more memory than usual where documents are very long, see `database.make_room`.
+    def raise_memory_limit(self, connection: duckdb.DuckDBPyConnection, coming: Sequence[int] = ()) -> None:
+        """Let DuckDB have more memory than usual where documents are very long, see `database.raise_memory_limit`.
 
         Args:
             connection: the open store.
             coming: bytes of the texts that will be stored, in their order.
         """
         # What replaces a text may come to lie beside it.
-        make_room(connection, longest_text(connection) + longest_together(coming), self._memory_limit)
+        raise_memory_limit(connection, longest_text(connection) + longest_together(coming), self._memory_limit)
 
     def _keep(self, connection: duckdb.DuckDBPyConnection | None) -> None:
         self._kept = connection

@@ -209,7 +209,7 @@ _ROOM = 150
 _LITTLE = "48MB"
 
 
-def make_room(connection: duckdb.DuckDBPyConnection, longest: int, memory_limit: str) -> None:
+def raise_memory_limit(connection: duckdb.DuckDBPyConnection, longest: int, memory_limit: str) -> None:
     """Let DuckDB have more memory where documents are so long that it could not store or read them with less.
 
     Args:

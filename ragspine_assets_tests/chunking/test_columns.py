@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ragspine_assets.chunking import Chunk, Chunker, DocumentMeta
 from ragspine_assets.chunking.columns import CHUNK_SCHEMA, rows_digest
-from ragspine_assets.chunking.seam import ChunkBatch, DocumentInput, chunk_batches, cut_document
+from ragspine_assets.chunking.enforcement import ChunkBatch, DocumentInput, chunk_batches, cut_document
 from ragspine_assets.store.schema import CHUNK_COLUMNS
 
 from .rule import CHUNKERS, TEXTS, sizes

@@ -15,8 +15,8 @@ from ragspine_assets.chunking import (
     SentenceWindowChunker,
     make_chunker,
 )
+from ragspine_assets.chunking.enforcement import chunker_identity, cut_document
 from ragspine_assets.chunking.layout import BookChunker, LawsChunker, QaChunker
-from ragspine_assets.chunking.seam import chunker_identity, cut_document
 
 MODULE = """
 from ragspine_assets.chunking import chunk_document

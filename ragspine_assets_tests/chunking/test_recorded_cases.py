@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ragspine_assets.chunking import Chunk, Chunker, DocumentMeta, LayoutAwareChunker, SentenceWindowChunker
+from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.chunking.locator import natural_key
-from ragspine_assets.chunking.seam import cut_document
 
 from .rule import CHUNKERS, assert_rule_holds, assert_windows_hold
 

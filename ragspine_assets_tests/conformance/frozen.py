@@ -14,9 +14,10 @@ from ragspine_assets.chunking import make_chunker
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import load_metadata_table
 from ragspine_assets.graph import read_facts, update_graph, withdraw_documents, write_facts
+from ragspine_assets.pipeline import activate_staged, stage_chunks, sync_documents
+from ragspine_assets.pipeline.overview import document_overview, staged_overview, store_overview
 from ragspine_assets.policy import load_profile
-from ragspine_assets.store import ChunkStore, activate_staged, stage_chunks, sync_documents
-from ragspine_assets.store.overview import document_overview, staged_overview, store_overview
+from ragspine_assets.store import ChunkStore
 
 DEMO = Path(__file__).resolve().parents[2] / "data"
 GOLDEN = Path(__file__).parent / "golden" / "default.json"

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ragspine_assets.chunking import make_chunker
-from ragspine_assets.store import ChunkStore, stage_chunks
-from ragspine_assets.store.activation import activate_staged
+from ragspine_assets.pipeline import stage_chunks
+from ragspine_assets.pipeline.versions import activate_staged
+from ragspine_assets.store import ChunkStore
 
 from .frozen import DEMO, GOLDEN, freeze
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ragspine_assets.chunking import Chunk, Chunker, ChunkerError, DocumentMeta, chunk_document, make_chunker
-from ragspine_assets.chunking.seam import cut_document
+from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.documents.normalise import paragraphs
 
 REGISTERED = [

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from ragspine_assets.graph import update_graph
+from ragspine_assets.pipeline import activate_staged, stage_chunks
 from ragspine_assets.policy import DomainProfile
-from ragspine_assets.store import ChunkStore, activate_staged, stage_chunks
+from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.conftest import Pipeline
 
 ROOT = Path(__file__).resolve().parents[2]

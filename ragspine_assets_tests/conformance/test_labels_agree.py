@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragspine_assets.store.audit import audit_chunk_labels, audit_labels, audit_source_labels, audit_versions
+from ragspine_assets.audit.stored import audit_chunk_labels, audit_labels, audit_source_labels, audit_versions
 from ragspine_assets_tests.conftest import Pipeline
 
 ODD_BLOCKS = {
@@ -84,7 +84,7 @@ def test_a_lowered_label_reaches_the_store_in_one_run_and_every_proof_holds_at_e
     pipeline.write({"a.txt": "alpha", "metadata.csv": "doc_id,sensitivity\na.txt,RESTRICTED\n"})
     pipeline.run()
     pipeline.write({"metadata.csv": "doc_id,sensitivity\na.txt,PUBLIC\n"})
-    from ragspine_assets.store import activate_staged, stage_chunks
+    from ragspine_assets.pipeline import activate_staged, stage_chunks
 
     pipeline.intake()
     stage_chunks(pipeline.store)

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ragspine_assets.audit.stored import audit_schema
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.audit import audit_schema
 from ragspine_assets.store.schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
 
 OLD_STORES = sorted((Path(__file__).parent.parent / "store" / "old_stores").glob("*.duckdb.xz"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from ragspine_assets.audit.stored import AuditResult
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.checks.verdicts import Check, checks_of, store_check
@@ -13,7 +14,6 @@ from ragspine_assets.defs.failures import explain_failure
 from ragspine_assets.defs.reports import verdicts
 from ragspine_assets.defs.resources import StoreResource
 from ragspine_assets.store import ChunkStore, StoreBusyError
-from ragspine_assets.store.audit import AuditResult
 
 CANARY = "Zanzibarquux"
 

@@ -11,7 +11,8 @@ import pytest
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.documents.source import SourceListing, scan_source
-from ragspine_assets.store import ChunkStore, intake
+from ragspine_assets.pipeline import documents as intake
+from ragspine_assets.store import ChunkStore
 
 KEPT = {f"kept/{number}.txt": f"Kept document {number}.\n" for number in range(12)}
 

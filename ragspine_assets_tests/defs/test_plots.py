@@ -1,4 +1,4 @@
-"""Pictures are drawn again only where somebody could see a difference (SPEC 6.1)."""
+"""Pictures are cached_plot again only where somebody could see a difference (SPEC 6.1)."""
 
 from ragspine_assets.defs.plots import to_the_pixel
 

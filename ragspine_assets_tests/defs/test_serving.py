@@ -10,7 +10,7 @@ from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.assets.serving_snapshot import failed_upstream_checks
 from ragspine_assets.serving import Snapshot, SnapshotError
-from ragspine_assets.serving.layout import snapshot_folders
+from ragspine_assets.serving.snapshot_files import snapshot_folders
 from ragspine_assets.store import ChunkStore
 
 CANARY = "Zanzibarquux"

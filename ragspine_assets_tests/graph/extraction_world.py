@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragspine_assets.chunking import DocumentMeta
-from ragspine_assets.chunking.seam import cut_document
+from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.graph import (
     DuckDBGraphStore,
     GraphReport,

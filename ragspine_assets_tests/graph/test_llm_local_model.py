@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ragspine_assets.audit.asserted import audit_external_model_edges, audit_model_edges
+from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.graph import is_unverified
-from ragspine_assets.graph.audit import audit_evidence, audit_graph_isolation
-from ragspine_assets.graph.model_audit import audit_external_model_edges, audit_model_edges
 from ragspine_assets.llm import make_provider
 from ragspine_assets_tests.llm.endpoint import Endpoint, Request, Say
 

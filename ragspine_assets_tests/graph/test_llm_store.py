@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ragspine_assets.audit.asserted import audit_external_model_edges, audit_model_edges
+from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.graph import (
     DeterministicRelationExtractor,
     GraphEdge,
@@ -16,8 +18,6 @@ from ragspine_assets.graph import (
     update_graph,
     withdraw_documents,
 )
-from ragspine_assets.graph.audit import audit_evidence, audit_graph_isolation
-from ragspine_assets.graph.model_audit import audit_external_model_edges, audit_model_edges
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.store import ChunkStore, StoreError
 from ragspine_assets.store.database import transaction

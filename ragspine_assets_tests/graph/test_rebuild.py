@@ -140,7 +140,7 @@ def test_a_leaking_label_reader_would_leave_traces(
     store: Store, profile: DomainProfile, traces: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.add("hidden.txt", "Nordwerk", label="RESTRICTED")
-    monkeypatch.setattr("ragspine_assets.graph.staging.read_label", lambda _: SimpleNamespace(rank=0))
+    monkeypatch.setattr("ragspine_assets.graph.temp_tables.read_label", lambda _: SimpleNamespace(rank=0))
     rebuild_graph(store.con, profile)
     assert {"graph_node", "graph_edge", "graph_evidence", "graph_scan", "graph_mention"} <= set(
         traces(store.con, "hidden.txt")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ragspine_assets.audit.asserted import audit_model_edges
+from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.graph import ReviewDecision, ReviewError, read_decisions, review_template
-from ragspine_assets.graph.audit import audit_evidence, audit_graph_isolation
-from ragspine_assets.graph.model_audit import audit_model_edges
 
 from .extraction_world import CONTROLLED_TABLES, Model, World, leads
 

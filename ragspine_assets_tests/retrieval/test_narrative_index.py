@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.chunking.chunk import DocumentMeta
+from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval import NarrativeIndex, bm25_scores, rrf_fuse, tokenize
-from ragspine_assets.retrieval.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.corpus import build_corpus
 from ragspine_assets.store import ChunkStore, StoredChunk
 from ragspine_assets_tests.retrieval.doubles import HashingBackend, RecordingJudge, chunk, hit, ids

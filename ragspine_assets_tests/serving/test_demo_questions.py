@@ -9,9 +9,10 @@ import pytest
 
 from ragspine_assets.documents.metadata import load_metadata_table
 from ragspine_assets.graph import update_graph
+from ragspine_assets.pipeline import activate_staged, stage_chunks, sync_documents
 from ragspine_assets.policy import load_profile
 from ragspine_assets.serving import Snapshot, publish_snapshot
-from ragspine_assets.store import ChunkStore, activate_staged, stage_chunks, sync_documents
+from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.demo_secrets import RESTRICTED, RESTRICTED_ONLY_CODES, SECRETS
 
 DATA = Path(__file__).resolve().parents[2] / "data"

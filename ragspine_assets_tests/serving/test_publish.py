@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from ragspine_assets.index.lexical import natural_key
 from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
-from ragspine_assets.retrieval.lexical import natural_key
-from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, table_files
+from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, chunk_table_writer
 from ragspine_assets.serving import publish as publishing
-from ragspine_assets.serving.layout import CURRENT, snapshot_folders
+from ragspine_assets.serving.snapshot_files import CURRENT, snapshot_folders
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.serving.conftest import FILES, SECRET, Port
 
@@ -79,14 +79,14 @@ def test_nothing_changed_publishes_nothing(published: Port) -> None:
 
 
 def test_a_table_that_was_not_written_from_its_columns_is_refused(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
-    blank = table_files._blank
+    blank = chunk_table_writer._blank
 
     def copied(*arguments: object) -> pa.Array:
         # As a release of Arrow might do that copies what it writes.
         array = blank(*arguments)  # pyright: ignore[reportArgumentType]
         return pa.concat_arrays([array, array[:0]]) if pa.types.is_integer(array.type) else array
 
-    monkeypatch.setattr(table_files, "_blank", copied)
+    monkeypatch.setattr(chunk_table_writer, "_blank", copied)
     with pytest.raises(RuntimeError, match="from elsewhere"):
         port.run()
     assert snapshot_folders(port.root) == []
@@ -107,13 +107,12 @@ def test_the_same_content_gives_the_same_bytes_in_another_store(port: Port, tmp_
 def test_however_few_rows_are_read_together_the_snapshot_is_the_same(
     published: Port, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, window_bytes: int
 ) -> None:
-    from ragspine_assets.serving import content
 
     with published.pipeline.store.connect() as connection:
         connection.execute("UPDATE narrative_chunk SET window_text = text || ' and more'")
     first = published.publish()
-    monkeypatch.setattr(content, "_GROUP", rows)
-    monkeypatch.setattr(content, "_WINDOW_BYTES", window_bytes)
+    monkeypatch.setattr(servable_view, "_GROUP", rows)
+    monkeypatch.setattr(servable_view, "_WINDOW_BYTES", window_bytes)
     published.root = tmp_path / "again"
     second = published.publish()
     assert second.manifest.files == first.manifest.files

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ragspine_assets.chunking import make_chunker
+from ragspine_assets.pipeline import activate_staged, stage_chunks
 from ragspine_assets.serving import Snapshot, SnapshotError
-from ragspine_assets.serving.layout import CURRENT, MANIFEST, snapshot_folders
-from ragspine_assets.store import activate_staged, stage_chunks
+from ragspine_assets.serving.snapshot_files import CURRENT, MANIFEST, snapshot_folders
 from ragspine_assets_tests.serving.conftest import Port
 
 

@@ -17,8 +17,8 @@ from ragspine_assets.store.database import (
     VALUES_TOGETHER,
     buffers_released,
     longest_together,
-    make_room,
     open_database,
+    raise_memory_limit,
     table_of,
     transaction,
 )
@@ -216,5 +216,5 @@ def test_room_is_made_for_a_power_of_two_of_what_is_read_together() -> None:
     with ChunkStore(":memory:").connect() as connection:
         for longest, limit in ((10_000_000, "183.1 MiB"), (159_000_000, "398.6 MiB"), (300_000_000, "654.2 MiB")):
             connection.execute("SET memory_limit = '192MB'")
-            make_room(connection, longest, "192MB")
+            raise_memory_limit(connection, longest, "192MB")
             assert connection.execute("SELECT current_setting('memory_limit')").fetchall() == [(limit,)]

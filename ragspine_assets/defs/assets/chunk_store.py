@@ -3,11 +3,11 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import StoreResource
 from ragspine_assets.defs.tables import column_schema, seconds, table
-from ragspine_assets.store import activate_staged
-from ragspine_assets.store.overview import store_overview
+from ragspine_assets.pipeline import activate_staged
+from ragspine_assets.pipeline.overview import store_overview
 
 from .chunks import chunks
 
@@ -38,7 +38,7 @@ def chunk_store(context: AssetExecutionContext, store: StoreResource) -> Materia
                ("new", "changed", "unchanged", "removed")},
             "chunks written": report.chunks_written,
             "chunks of inactive versions": overview.inactive_chunks,
-            "chunks by language and label": drawn(
+            "chunks by language and label": cached_plot(
                 context, "chunks by language and label", stacked_bars,
                 overview.by_language, LABEL_COLOURS, "Active chunks by language and label",
             ),

@@ -3,11 +3,11 @@
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import drawn, histogram, to_the_pixel
+from ragspine_assets.defs.plots import cached_plot, histogram, to_the_pixel
 from ragspine_assets.defs.resources import ChunkerResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
-from ragspine_assets.store import stage_chunks
-from ragspine_assets.store.overview import staged_overview
+from ragspine_assets.pipeline import stage_chunks
+from ragspine_assets.pipeline.overview import staged_overview
 
 from .raw_documents import raw_documents
 
@@ -44,7 +44,7 @@ def chunks(context: AssetExecutionContext, store: StoreResource, chunker: Chunke
             "chunker": report.chunker,
             **{f"documents {outcome}": report.outcomes[outcome] for outcome in
                ("new", "changed", "unchanged", "removed", "failed")},
-            "chunk lengths": drawn(
+            "chunk lengths": cached_plot(
                 context, "chunk lengths", histogram,
                 overview.length_edges, to_the_pixel(overview.length_counts), "Chunks by length", "code points",
             ),

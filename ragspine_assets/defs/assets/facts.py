@@ -9,7 +9,7 @@ from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.resources import FactsResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, table
 from ragspine_assets.graph import fact_table, read_facts, write_facts
-from ragspine_assets.store.purge import leave_out_purged
+from ragspine_assets.pipeline.purge import leave_out_purged
 
 from .chunk_store import chunk_store
 

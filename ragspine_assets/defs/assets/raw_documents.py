@@ -2,14 +2,14 @@
 
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
+from ragspine_assets.audit.serving import audit_published_labels
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.graph import withdraw_documents
-from ragspine_assets.serving.audit import audit_published_labels
-from ragspine_assets.store import sync_documents
-from ragspine_assets.store.overview import document_overview
+from ragspine_assets.pipeline import sync_documents
+from ragspine_assets.pipeline.overview import document_overview
 
 _CHANGES = ("document", "what", "why")
 
@@ -66,7 +66,7 @@ def raw_documents(
             "labels raised": report.raised,
             "labels lowered": report.lowered,
             "changed documents": table(changes, _CHANGES),
-            "documents by status and label": drawn(
+            "documents by status and label": cached_plot(
                 context, "documents by status and label", stacked_bars,
                 overview.by_status, LABEL_COLOURS, "Documents by status and label",
             ),

@@ -4,7 +4,7 @@ from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.model_metadata import model_metadata, shown_types
-from ragspine_assets.defs.plots import drawn, network
+from ragspine_assets.defs.plots import cached_plot, network
 from ragspine_assets.defs.resources import (
     LLMProviderResource,
     ProfileResource,
@@ -73,6 +73,6 @@ def relation_graph(
                  for t, n in sorted(edges.items())],
                 ("type", "edges", "evidence", "added", "removed"),
             ),
-            "graph": drawn(context, "graph", network, overview.nodes, overview.edges, overview.words),
+            "graph": cached_plot(context, "graph", network, overview.nodes, overview.edges, overview.words),
         },
     )  # fmt: skip

@@ -10,11 +10,11 @@ from dagster import (
 )
 
 from ragspine_assets.defs.boundary import step_boundary
-from ragspine_assets.defs.plots import LABEL_COLOURS, drawn, stacked_bars
+from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, StoreResource
 from ragspine_assets.defs.tables import arrow_schema, seconds, table
 from ragspine_assets.serving import PublishReport, publish_snapshot
-from ragspine_assets.serving.columns import SCHEMA
+from ragspine_assets.serving.chunk_table import SCHEMA
 
 from .chunk_store import chunk_store
 from .relation_graph import relation_graph
@@ -75,7 +75,7 @@ def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -
             "snapshots deleted because there are newer ones": len(report.pruned),
             "bytes": report.bytes,
             "parts": table([{"part": part, "bytes": size} for part, size in sorted(sizes.items())], ("part", "bytes")),
-            "chunks by label": drawn(
+            "chunks by label": cached_plot(
                 context, "chunks by label", stacked_bars, {"chunks": labels}, LABEL_COLOURS, "Published chunks by label"
             ),
             "seconds": seconds(report.seconds),

@@ -1,8 +1,8 @@
 """Checks on `raw_documents`."""
 
+from ragspine_assets.audit.stored import AuditResult, audit_labels, audit_source, audit_source_labels
 from ragspine_assets.defs.assets import raw_documents
 from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
-from ragspine_assets.store.audit import AuditResult, audit_labels, audit_source, audit_source_labels
 
 from .verdicts import Check, checks_of, store_check
 

@@ -1,8 +1,8 @@
 """Checks on `relation_graph`."""
 
+from ragspine_assets.audit.asserted import audit_external_model_edges, audit_model_edges
+from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.defs.assets import relation_graph
-from ragspine_assets.graph.audit import audit_evidence, audit_graph_isolation
-from ragspine_assets.graph.model_audit import audit_external_model_edges, audit_model_edges
 
 from .verdicts import checks_of, profile_check, store_check
 

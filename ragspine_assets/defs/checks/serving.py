@@ -1,14 +1,14 @@
 """Checks on `serving_snapshot`."""
 
-from ragspine_assets.defs.assets import serving_snapshot
-from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
-from ragspine_assets.serving.audit import (
+from ragspine_assets.audit.serving import (
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.store.audit import AuditResult, labels_of_source
+from ragspine_assets.audit.stored import AuditResult, labels_of_source
+from ragspine_assets.defs.assets import serving_snapshot
+from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 
 from .verdicts import Check, checks_of
 
@@ -65,7 +65,7 @@ SERVING_CHECKS = checks_of(
     ),
     Check(
         "fast_index_agrees_with_bm25",
-        "For queries drawn from the published texts, the published index gives every chunk the score that BM25 has by its "
+        "For queries cached_plot from the published texts, the published index gives every chunk the score that BM25 has by its "
         "definition, and equal scores in the order of chunk ids.",
         _fast_index_agrees_with_bm25,
     ),

@@ -1,14 +1,14 @@
 """Checks on `chunks` and `chunk_store`."""
 
-from ragspine_assets.defs.assets import chunk_store, chunks
-from ragspine_assets.retrieval.audit import audit_isolation
-from ragspine_assets.store.audit import (
+from ragspine_assets.audit.isolation import audit_isolation
+from ragspine_assets.audit.stored import (
     audit_chunk_labels,
     audit_chunk_text,
     audit_schema,
     audit_versions,
     audit_windows,
 )
+from ragspine_assets.defs.assets import chunk_store, chunks
 
 from .verdicts import checks_of, store_check
 

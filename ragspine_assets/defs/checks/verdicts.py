@@ -22,12 +22,12 @@ from dagster import (
     multi_asset_check,
 )
 
+from ragspine_assets.audit.stored import MAX_EXAMPLES, AuditResult
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.resources import ProfileResource, StoreResource
 from ragspine_assets.defs.tables import lines
 from ragspine_assets.policy import DomainProfile
 from ragspine_assets.store import ChunkStore
-from ragspine_assets.store.audit import MAX_EXAMPLES, AuditResult
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""A probe through the whole retriever: nothing RESTRICTED leaves, whatever is asked (SPEC 4.5-4.7, 6.3).
+
+RESTRICTED chunks are looked for with their own words, which is the best chance they get. What comes out of the link and
+what a judge was shown are compared with what the store says is RESTRICTED, not with the labels on the snippets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.index.tokens import tokenize
+from ragspine_assets.policy import document_reference, is_restricted
+from ragspine_assets.retrieval.narrative_index import NarrativeIndex
+from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
+from ragspine_assets.retrieval.rerank import ListwiseJudge
+from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
+from ragspine_assets.store.references import reference_key
+
+PROBES = 40
+HAYSTACK = 3000
+_QUERY_TOKENS = 12
+_SEED = 20260714
+
+
+class Retriever(Protocol):
+    """What is probed."""
+
+    def retrieve(
+        self, query: str, *, filters: Mapping[str, object] | None = None, top_k: int = 50
+    ) -> Sequence[Mapping[str, object]]:
+        """Return snippets."""
+        ...
+
+
+class RecordingJudge:
+    """A judge that keeps all it is shown and leaves the order as it is."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def judge(self, query: str, candidates: list[str]) -> list[int]:  # noqa: ARG002
+        """Keep the candidates and return them in the order given."""
+        self.seen += candidates
+        return list(range(len(candidates)))
+
+
+def whole_retriever(chunks: Iterable[StoredChunk], judge: ListwiseJudge) -> Retriever:
+    """Return the retriever as applications use it: index, judge, both exits."""
+    return NarrativeIndexRetriever(NarrativeIndex(chunks, judge=judge))
+
+
+def audit_isolation(
+    store: ChunkStore,
+    make_retriever: Callable[[Iterable[StoredChunk], ListwiseJudge], Retriever] = whole_retriever,
+) -> AuditResult:
+    """No RESTRICTED id in any snippet, ``prompt_text`` source or judge prompt, probed with its own words.
+
+    Args:
+        store: the chunk store.
+        make_retriever: builds what is probed, from chunks of all labels and a judge.
+    """
+    result = AuditResult()
+    with store.connect() as connection:
+        key = reference_key(connection)
+        haystack, probes = _sample(store)
+    if not probes:
+        result.message = "The store holds no RESTRICTED chunk, so there is nothing to probe with."
+        return result
+    secret_ids = {chunk.chunk_id for chunk in haystack if is_restricted(chunk.sensitivity)}
+    secret_documents = {chunk.doc_id for chunk in haystack if is_restricted(chunk.sensitivity)}
+    open_texts = {text for chunk in haystack if not is_restricted(chunk.sensitivity) for text in _texts(chunk)}
+    secret_texts = {
+        text: chunk.doc_id for chunk in haystack if is_restricted(chunk.sensitivity) for text in _texts(chunk)
+    }
+    judge = RecordingJudge()
+    retriever = make_retriever(haystack, judge)
+    for probe in probes:
+        result.checked += 1
+        query = " ".join(dict.fromkeys(tokenize(probe.text)[: 4 * _QUERY_TOKENS]))
+        for snippet in retriever.retrieve(query, top_k=20):
+            if snippet.get("chunk_id") in secret_ids or snippet.get("doc_id") in secret_documents:
+                result.violate(f"{document_reference(str(snippet.get('doc_id')), key)} (snippet)")
+            shown = str(snippet.get("prompt_text", ""))
+            if shown in secret_texts and shown not in open_texts:
+                result.violate(f"{document_reference(secret_texts[shown], key)} (prompt_text)")
+        for text in judge.seen:
+            if text in secret_texts and text not in open_texts:
+                result.violate(f"{document_reference(secret_texts[text], key)} (judge prompt)")
+        judge.seen.clear()
+    return result.conclude(
+        f"{result.checked} probes with RESTRICTED chunks' own words brought none of them out.",
+        "probes brought RESTRICTED text out of the retriever. Serve nothing until this is mended.",
+    )
+
+
+def _texts(chunk: StoredChunk) -> list[str]:
+    return [text for text in (chunk.text, chunk.window_text) if text]
+
+
+def _sample(store: ChunkStore) -> tuple[list[StoredChunk], list[StoredChunk]]:
+    """Draw the chunks to search and those to probe with, the same ones each time.
+
+    A RESTRICTED document is probed with a few of its chunks; the chunks that hold one of their documents' labels are
+    read again by id, so that the sample costs no more than it holds.
+    """
+    with store.connect() as connection:
+        secret = connection.execute(
+            "SELECT doc_id, seq FROM narrative_chunk WHERE active AND sensitivity NOT IN "
+            "('PUBLIC', 'INTERNAL', 'CONFIDENTIAL') ORDER BY md5(? || chunk_id) LIMIT ?",
+            [str(_SEED), PROBES],
+        ).fetchall()
+        hay = connection.execute(
+            "SELECT doc_id, seq FROM narrative_chunk WHERE active AND sensitivity IN "
+            "('PUBLIC', 'INTERNAL', 'CONFIDENTIAL') ORDER BY md5(? || chunk_id) LIMIT ?",
+            [str(_SEED), HAYSTACK if secret else 0],
+        ).fetchall()
+        chunks = store.read_chunks([*secret, *hay])
+    return chunks, [chunk for chunk in chunks if is_restricted(chunk.sensitivity)]

@@ -1,0 +1,411 @@
+"""Proofs over what is published, by other code than the code that publishes (SPEC 6.3, 6.6)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.index.analysis import make_analyzer
+from ragspine_assets.index.bm25 import K1, B, bm25_scores
+from ragspine_assets.index.lexical import natural_key
+from ragspine_assets.policy import DomainProfile, Sensitivity, document_reference, read_label
+from ragspine_assets.retrieval.narrative_index import NarrativeIndex
+from ragspine_assets.serving.chunk_table import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table, table_in_slices
+from ragspine_assets.serving.leaks import isolation_traces
+from ragspine_assets.serving.snapshot import Snapshot
+from ragspine_assets.serving.snapshot_files import (
+    CHUNKS,
+    GRAPH_TABLES,
+    SnapshotError,
+    current_name,
+    damaged_files,
+    read_manifest,
+    snapshot_folders,
+    withdraw_current,
+)
+from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.database import registered
+from ragspine_assets.store.references import reference_key, references
+
+if TYPE_CHECKING:
+    from ragspine_assets.index.analysis import AnalyzerName
+
+NOTHING = "Nothing is published, so there is nothing to prove. `make run` publishes."
+
+_COMPARED = tuple(name for name in (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS) if name != "sensitivity")
+_TOLERANCE = 1e-9
+_QUERIES = 12
+_WORD = 12
+_READ = 1000
+_ROWS = 4096
+
+
+def _unpublished(root: Path) -> AuditResult | None:
+    if current_name(root) is not None:
+        return None
+    return AuditResult(message=NOTHING, warnings=[NOTHING])
+
+
+def _current(root: Path, result: AuditResult) -> Snapshot | None:
+    """Open the current snapshot; one that cannot be opened breaks the invariant."""
+    try:
+        return Snapshot.open(root, verify=False)
+    except SnapshotError as error:
+        result.checked += 1
+        result.violate(str(error))
+        return None
+
+
+def _labels_now(connection: duckdb.DuckDBPyConnection) -> tuple[dict[str, Sensitivity], set[str]]:
+    """Return each document's label as it is now, and which documents are gone."""
+    labels: dict[str, Sensitivity] = {}
+    gone: set[str] = set()
+    for doc_id, raw, status in connection.execute(
+        "SELECT DISTINCT doc_id, sensitivity, '' FROM narrative_chunk WHERE active "
+        "UNION SELECT doc_id, sensitivity, status FROM document"
+    ).fetchall():
+        label = read_label(raw)
+        if label.rank >= labels.get(doc_id, Sensitivity.PUBLIC).rank:
+            labels[doc_id] = label
+        if status == "removed":
+            gone.add(doc_id)
+    return labels, gone
+
+
+def audit_published_files(store: ChunkStore, root: str | Path) -> AuditResult:
+    """The current snapshot holds exactly the store's servable rows, and every file is as it was published."""
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None:
+        result.checked += len(snapshot.manifest.files)
+        with store.connect() as connection, ThreadPoolExecutor(1) as thread:
+            damaged = thread.submit(damaged_files, snapshot.path, snapshot.manifest)
+            labels, gone = _labels_now(connection)
+            try:
+                _compare_chunks(connection, snapshot, labels, gone, result)
+                _compare_graph(connection, snapshot, labels, gone, result)
+            except Exception:
+                # What is damaged may not be readable; that it is damaged says enough.
+                if not damaged.result():
+                    raise
+            for name in damaged.result():
+                result.violate(f"{name} is not as it was published")
+        result.counts["chunks"] = len(snapshot)
+    return result.conclude(
+        f"All {result.checked} documents, rows of the graph and files of the snapshot are those of the store.",
+        "files, documents or rows of the graph differ between the snapshot and the store. Run refresh to publish again.",
+    )
+
+
+def _compare_chunks(
+    connection: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    labels: Mapping[str, Sensitivity],
+    gone: set[str],
+    result: AuditResult,
+) -> None:
+    name = references(connection)
+    limit = read_label(snapshot.manifest.max_label)
+    may = {
+        doc_id: label
+        for doc_id, label in labels.items()
+        if doc_id not in gone and label <= limit and label is not Sensitivity.RESTRICTED
+    }
+    columns = ", ".join(f"{column}::{'BIGINT' if column in NUMBERS else 'VARCHAR'}" for column in _COMPARED)
+    connection.register("_may", pa.table({"doc_id": list(may), "label": [str(label) for label in may.values()]}))
+    connection.execute("CREATE OR REPLACE TEMP TABLE _shown (doc_id VARCHAR, n BIGINT, h HUGEINT)")
+    try:
+        for part in table_in_slices(snapshot.path / CHUNKS):
+            with registered(connection, _published=part):
+                connection.execute(
+                    "INSERT INTO _shown SELECT doc_id::VARCHAR, count(*),"
+                    f" sum(hash({columns}, sensitivity::VARCHAR)::HUGEINT) FROM _published GROUP BY ALL"
+                )
+        rows = connection.execute(
+            "WITH stored AS ("
+            f"  SELECT doc_id, count(*) AS n, sum(hash({columns}, _may.label)::HUGEINT) AS h"
+            "   FROM narrative_chunk JOIN _may USING (doc_id) WHERE active GROUP BY doc_id"
+            "), shown AS (SELECT doc_id, sum(n) AS n, sum(h) AS h FROM _shown GROUP BY doc_id) "
+            "SELECT doc_id, stored.n IS NULL, shown.n IS NULL, "
+            "  stored.n IS NOT DISTINCT FROM shown.n AND stored.h IS NOT DISTINCT FROM shown.h "
+            "FROM stored FULL JOIN shown USING (doc_id) ORDER BY doc_id"
+        ).fetchall()
+    finally:
+        connection.execute("DROP TABLE _shown")
+        connection.unregister("_may")
+    for doc_id, unexpected, missing, equal in rows:
+        result.checked += 1
+        if not equal:
+            how = "is published and may not be" if unexpected else "is missing" if missing else "differs"
+            result.violate(f"{name(doc_id)} {how}")
+
+
+def _compare_graph(
+    connection: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
+    labels: Mapping[str, Sensitivity],
+    gone: set[str],
+    result: AuditResult,
+) -> None:
+    limit = read_label(snapshot.manifest.max_label)
+
+    @cache
+    def is_open(document: str) -> bool:
+        # What the store does not know, the profile among it, counts as INTERNAL.
+        return document not in gone and labels.get(document, Sensitivity.INTERNAL) <= limit
+
+    for table in GRAPH_TABLES:
+        published = map_table(snapshot.path / f"{table}.arrow")
+        columns = published.schema.names
+        shown = set(zip(*(published.column(column).to_pylist() for column in columns), strict=True))
+        result.checked += len(shown)
+        place = {column: number for number, column in enumerate(columns)}
+        unstored, missing = set(shown), set()
+        stored = connection.execute(f"SELECT {', '.join(columns)} FROM {table}")
+        while rows := stored.fetchmany(_ROWS):
+            unstored.difference_update(rows)
+            missing.update(row for row in rows if row not in shown and all(map(is_open, _named(row, place))))
+        closed = {row for row in shown if not all(map(is_open, _named(row, place)))}
+        if table == "graph_node":
+            # A node whose source is closed may be there for another document's sake, with that source.
+            known = set(connection.execute("SELECT type, id FROM graph_node").fetchall() if unstored else ())
+            extra = {row for row in unstored if (row[place["type"]], row[place["id"]]) not in known} | closed
+        elif table == "graph_edge":
+            evidence = map_table(snapshot.path / "graph_evidence.arrow")
+            supported = set(zip(*(evidence.column(column).to_pylist() for column in columns), strict=True))
+            extra = unstored | (shown - supported)
+            missing &= supported
+        else:
+            extra = unstored | closed
+        for what, rows in (("may not be", extra), ("is missing", missing)):
+            if rows:
+                result.violate(f"{len(rows)} rows of {table}: what {what}", len(rows))
+
+
+def _named(row: Sequence[object], place: Mapping[str, int]) -> Iterator[str]:
+    """Yield the documents that a row of the graph names, given where each column is."""
+    for column in ("source_doc_id", "source_locator"):
+        if column in place and isinstance(value := row[place[column]], str):
+            yield value.rpartition("#")[0] if "#" in value else value
+    for kind, column in (("src_type", "src"), ("dst_type", "dst"), ("type", "id")):
+        if kind in place and column in place and row[place[kind]] == "doc":
+            value = row[place[column]]
+            if isinstance(value, str):
+                yield value
+
+
+def audit_published_isolation(store: ChunkStore, root: str | Path, profile: DomainProfile | None = None) -> AuditResult:
+    """No byte of the current snapshot holds something that only documents above its ``max_label`` say."""
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None:
+        result.checked += sum(entry.bytes for entry in snapshot.manifest.files.values())
+        with store.connect() as connection:
+            for reference in isolation_traces(connection, snapshot, profile):
+                result.violate(f"something of {reference}")
+        result.counts["bytes"] = result.checked
+    return result.conclude(
+        f"None of {result.checked:,} bytes is RESTRICTED text, a title, a path or an entity of a RESTRICTED document.",
+        "bytes hold something of documents that may not be published. Delete the snapshot and run refresh.",
+    )
+
+
+def audit_published_labels(
+    store: ChunkStore,
+    root: str | Path,
+    *,
+    withdraw: bool = True,
+    source_labels: Mapping[str, Sensitivity] | None = None,
+) -> AuditResult:
+    """No published document has a higher label now than its snapshot may hold, in the current one and all kept ones.
+
+    Args:
+        store: the chunk store.
+        root: folder of the snapshots.
+        withdraw: whether ``CURRENT`` is removed when the current snapshot holds such a document.
+        source_labels: what the source says now, where no run has applied it yet; the higher label counts.
+    """
+    asked = source_labels or {}
+    root = Path(root)
+    result = AuditResult()
+    try:
+        current = current_name(root)
+    except SnapshotError:
+        current = None
+    withdrawn = False
+    with store.connect() as connection:
+        open_name, key = references(connection), reference_key(connection)
+        labels, _ = _labels_now(connection)
+        for folder in snapshot_folders(root):
+            broken = []
+            try:
+                limit = read_label(read_manifest(folder).max_label)
+                for doc_id, published in _published_labels(connection, folder):
+                    result.checked += 1
+                    said = asked.get(doc_id, Sensitivity.PUBLIC)
+                    now = max(labels.get(doc_id, Sensitivity.PUBLIC).rank, read_label(published).rank, said.rank)
+                    if now > limit.rank or limit is Sensitivity.RESTRICTED:
+                        secret = said is Sensitivity.RESTRICTED
+                        broken.append(document_reference(doc_id, key) if secret else open_name(doc_id))
+            except (SnapshotError, OSError, pa.ArrowException, KeyError):
+                broken.append("a snapshot that cannot be read")
+            for reference in broken:
+                result.violate(reference)
+            if broken and withdraw and folder.name == current:
+                withdraw_current(root)
+                withdrawn = True
+    if not result.checked and result.passed:
+        result.warnings.append(NOTHING)
+    return result.conclude(
+        f"All {result.checked} published documents have labels that may be published." if result.checked else NOTHING,
+        "published documents have a higher label now."
+        + (" The current snapshot was withdrawn; readers see it by `is_current`." if withdrawn else "")
+        + " Run refresh: it deletes every snapshot that holds them.",
+    )
+
+
+def _published_labels(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[tuple[str, str]]:
+    """Return each document of a snapshot and the label it was published with.
+
+    Arrow could group the rows too, but loading what it needs for that takes longer than everything else here.
+    """
+    table = map_table(folder / CHUNKS).select(["doc_id", "sensitivity"])
+    # DuckDB believes what a file says about itself.
+    table.validate(full=True)
+    # On a connection of its own, since somebody may be reading from this one.
+    with connection.cursor() as own, registered(own, _published=table):
+        return own.execute("SELECT DISTINCT doc_id, sensitivity FROM _published ORDER BY ALL").fetchall()
+
+
+def audit_ranking(root: str | Path, *, seed: int = 11, queries: int = _QUERIES) -> AuditResult:
+    """The published index gives the scores and the order of BM25 by its definition (SPEC 4.3).
+
+    Queries are drawn from the published texts, by a fixed seed. Up to 1,000 chunks all texts are read again and all
+    scores compared with the definition; of more, so many are drawn, and their lengths, terms and scores are compared.
+    """
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    snapshot = _current(root, result)
+    if snapshot is not None and len(snapshot):
+        try:
+            _compare_ranking(snapshot, result, np.random.default_rng(seed), queries)
+        except (ValueError, IndexError):
+            # An index that was damaged may point anywhere.
+            result.violate("the index cannot be searched")
+    return result.conclude(
+        f"All {result.checked} scores are those of BM25, and equal scores are in the order of chunk ids.",
+        "scores or places differ from BM25 by its definition. Run refresh; if it stays, report it.",
+    )
+
+
+def _texts_at(path: Path, positions: NDArray[np.integer]) -> dict[int, str]:
+    """Return the texts of some rows, by position, ascending; what stands between them does not stay in memory."""
+    texts: dict[int, str] = {}
+    first = 0
+    for part in table_in_slices(path):
+        column = part.column("text")
+        here = positions[np.searchsorted(positions, first) : np.searchsorted(positions, first + part.num_rows)].tolist()
+        texts.update((position, column[position - first].as_py()) for position in here)
+        first += part.num_rows
+    return texts
+
+
+def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Generator, queries: int) -> None:
+    analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
+    chunks, lexical = snapshot.chunks, snapshot.lexical
+    languages = list(chunks.values["index_language"])
+    codes = chunks.codes["index_language"]
+    sources = rng.integers(len(chunks), size=queries).tolist()
+    read = rng.choice(len(chunks), size=min(len(chunks), _READ), replace=False)
+    read.sort()
+    texts = _texts_at(snapshot.path / CHUNKS, np.union1d(sources, read))
+    asked = []
+    for position in sources:
+        words = texts[position].split()
+        # Without spaces a line is one word: of a long one some characters are enough to ask for.
+        asked.append(" ".join(words[one][:_WORD] for one in rng.integers(len(words), size=min(4, len(words))).tolist()))
+    # Each language reads a query by its own rules.
+    terms = {(query, language): analyzer.terms(query, language) for query in asked for language in languages}
+    # The texts that are drawn are read again; how often a term stands in all of them is what the index says, and is
+    # proved on those that are drawn.
+    documents = [analyzer.terms(texts[position], languages[codes.item(position)]) for position in read.tolist()]
+    wanted = {term for reading in terms.values() for term in reading}
+    held = [Counter(filter(wanted.__contains__, tokens)) for tokens in documents]
+    lengths, counted = lexical.lengths(), np.fromiter(map(len, documents), np.int64, len(documents))
+    wrong = int((lengths[read] != counted).sum())
+    if wrong:
+        result.violate("lengths of documents", wrong)
+    norms = K1 * (1 - B + B * counted / (int(lengths.sum()) / max(len(chunks), 1)))
+
+    @cache
+    def scores_by_definition(term: str) -> NDArray[np.float64]:
+        tf = np.array([counts[term] for counts in held], np.float64)
+        df = len(lexical.documents_with(term))
+        return math.log(1 + (len(chunks) - df + 0.5) / (df + 0.5)) * tf * (K1 + 1) / (tf + norms)
+
+    corpus = chunks.corpus(lexical)
+    index = NarrativeIndex(corpus, analyzer=cast("AnalyzerName", snapshot.manifest.analyzer))
+    for number, query in enumerate(asked, start=1):
+        served = corpus.scores(query, analyzer)
+        lexical.release()
+        expected = np.zeros(len(read))
+        for code, language in enumerate(languages):
+            scores = sum(map(scores_by_definition, terms[query, language]), np.zeros(len(read)))
+            np.copyto(expected, scores, where=codes[read] == code)
+        lexical.release()
+        result.checked += len(read)
+        wrong = int((~np.isclose(served[read], expected, rtol=_TOLERANCE, atol=0)).sum())
+        if wrong:
+            result.violate(f"query {number}: {wrong} scores", wrong)
+        if len(read) == len(chunks):
+            _compare_with_definition(
+                documents, [terms[query, languages[code]] for code in codes.tolist()], served, number, result
+            )
+        hits = index.retrieve(query, top_k=10)
+        lexical.release()
+        best = np.sort(served[served > 0])[::-1][:10]
+        shown = np.array([hit.bm25_score for hit in hits])
+        if len(shown) != len(best) or not np.allclose(shown, best, rtol=_TOLERANCE, atol=0):
+            result.violate(f"query {number}: other hits")
+        for before, after in pairwise(hits):
+            if before.bm25_score == after.bm25_score and natural_key(before.chunk.chunk_id) > natural_key(
+                after.chunk.chunk_id
+            ):
+                result.violate(f"query {number}: equal scores in another order")
+
+
+def _compare_with_definition(
+    documents: Sequence[Sequence[str]],
+    query: Sequence[Sequence[str]],
+    served: NDArray[np.float64],
+    number: int,
+    result: AuditResult,
+) -> None:
+    """Compare with the definition itself, where every text was read: then nothing is taken from the index."""
+    expected = np.zeros(len(documents))
+    for asked in {tuple(terms) for terms in query}:
+        scores = np.array(bm25_scores(asked, documents))
+        np.copyto(expected, scores, where=np.array([tuple(terms) == asked for terms in query]))
+    wrong = int((~np.isclose(served, expected, rtol=_TOLERANCE, atol=0)).sum())
+    if wrong:
+        result.violate(f"query {number}: {wrong} scores by definition", wrong)

@@ -1,0 +1,272 @@
+"""Columns of a published file, read where they lie (SPEC 6.6).
+
+Nothing is copied or decoded when a snapshot is opened: a hit's values are made when the hit is. Arrow's own way to a row,
+`take`, costs as much as the search.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+from weakref import finalize
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ragspine_assets.index.lexical import LexicalIndex, Texts
+from ragspine_assets.policy.lattice import read_label
+from ragspine_assets.retrieval.corpus import FILTER_KEYS, Column, Corpus
+from ragspine_assets.store.chunk_store import StoredChunk
+
+PLAIN_TEXTS = ("chunk_id", "text", "source_locator")
+"""Columns whose values hardly repeat."""
+
+REPEATED_TEXTS = (
+    "doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity",
+    "parent_id", "heading", "window_text", "parent_locator", "valid_as_of",
+)  # fmt: skip
+"""Columns whose values repeat: each value is stored once."""
+
+NUMBERS = ("seq", "para_start", "para_end", "page_start", "page_end", "char_start", "char_end", "version")
+"""Columns of numbers."""
+
+INDEX_LANGUAGE = "index_language"
+"""By which language's rules a chunk was read, see `retrieval.analysis.Analyzer`; a repeated text."""
+
+SCHEMA = pa.schema(
+    [(name, pa.large_string()) for name in PLAIN_TEXTS]
+    + [(name, pa.dictionary(pa.int32(), pa.large_string())) for name in (*REPEATED_TEXTS, INDEX_LANGUAGE)]
+    + [(name, pa.int32()) for name in NUMBERS]
+)
+"""What ``chunks.arrow`` holds, one row per chunk, in natural order of ``chunk_id``."""
+
+
+_FEW = 256
+
+
+def map_table(path: Path) -> pa.Table:
+    """Return the table of an Arrow file, memory-mapped; it stays readable when the file is deleted.
+
+    Raises:
+        OSError, pa.ArrowInvalid: it is no whole Arrow file.
+    """
+    return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+
+
+def table_in_slices(path: Path, rows: int = 16_384) -> Iterator[pa.Table]:
+    """Yield the rows of an Arrow file, some at a time, where they lie; what was read does not stay in memory.
+
+    Raises:
+        OSError, pa.ArrowInvalid: it is no whole Arrow file.
+    """
+    with path.open("rb") as file:
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    table = pa.ipc.open_file(pa.py_buffer(pages)).read_all()
+    for first in range(0, table.num_rows, rows):
+        yield table.slice(first, rows)
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as one Arrow file of one batch; the same table gives the same bytes."""
+    # Buffers that are larger than their content would be written with what happens to stand behind it.
+    batches = table.combine_chunks().to_batches()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _single(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def texts_of(array: pa.Array) -> Texts:
+    """Return the strings of a large_string array without nulls, unread."""
+    _, offsets, data = array.buffers()
+    if offsets is None or not len(array):
+        return Texts(memoryview(b""), np.zeros(1, np.int64))
+    places = np.frombuffer(offsets, np.int64, len(array) + 1, array.offset * 8)
+    return Texts(memoryview(data) if data is not None else memoryview(b""), places)
+
+
+def codes_of(array: pa.Array) -> NDArray[np.int32]:
+    """Return an int32 array without nulls, uncopied."""
+    data = array.buffers()[1]
+    return np.frombuffer(data, np.int32, len(array), array.offset * 4) if data is not None else np.empty(0, np.int32)
+
+
+class FiledTexts(Texts):
+    """Strings that are read from their file one by one.
+
+    A page of a memory map, once touched, counts as this process's memory, with many around it; long texts of which a few
+    are shown would soon be there whole.
+
+    Args:
+        offsets: where each begins; one more than there are strings.
+        descriptor: the open file, which is closed when nothing reads from it any more.
+        start: where in the file the strings begin.
+        data: the same bytes, for those who want them where they lie.
+    """
+
+    def __init__(
+        self, offsets: NDArray[np.integer], descriptor: int, start: int, data: memoryview = memoryview(b"")
+    ) -> None:
+        super().__init__(data, offsets)
+        self._descriptor = descriptor
+        self._start = start
+        finalize(self, os.close, descriptor)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice) or position < 0:
+            return super().__getitem__(position)
+        begin, end = self._offsets.item(position), self._offsets.item(position + 1)
+        return str(os.pread(self._descriptor, end - begin, self._start + begin), "utf-8", "surrogatepass")
+
+    def span(self, first: int, behind: int) -> bytes:
+        """Return the UTF-8 bytes of neighbouring strings, end to end."""
+        begin, end = self._offsets.item(first), self._offsets.item(behind)
+        return os.pread(self._descriptor, end - begin, self._start + begin)
+
+
+class Numbering(Mapping[str, int]):
+    """Which number a value has; the values are read when somebody asks."""
+
+    def __init__(self, values: Texts) -> None:
+        self._values = values
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {value: number for number, value in enumerate(self._values)}
+
+    def __getitem__(self, value: str) -> int:
+        return self._numbers[value]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class PublishedChunks(Sequence[StoredChunk]):
+    """The chunks of a snapshot, each made when it is asked for.
+
+    Args:
+        table: the table of ``chunks.arrow``.
+    """
+
+    @classmethod
+    def of_file(cls, path: Path) -> PublishedChunks:
+        """Return the chunks of an Arrow file, which stay readable when it is deleted.
+
+        Raises:
+            OSError, pa.ArrowInvalid: it is no whole Arrow file.
+            ValueError: it has other columns.
+        """
+        source = pa.memory_map(str(path), "r")
+        beginning = source.read_buffer(1)
+        table = pa.ipc.open_file(source).read_all()
+        if table.schema != SCHEMA:
+            raise ValueError("other columns")
+        chunks = cls(table)
+        for columns, name in ((chunks._texts, "text"), (chunks._at_hand, "window_text")):
+            held = columns[name]
+            if isinstance(held, Texts) and len(held.data):
+                array = _single(table.column(name))
+                strings = array.dictionary if isinstance(array, pa.DictionaryArray) else array
+                start = strings.buffers()[2].address - beginning.address
+                columns[name] = FiledTexts(held.offsets, os.open(path, os.O_RDONLY), start, held.data)
+        return chunks
+
+    def __init__(self, table: pa.Table) -> None:
+        self._size = table.num_rows
+        self._texts: dict[str, Sequence[str]] = {name: texts_of(_single(table.column(name))) for name in PLAIN_TEXTS}
+        self.values: dict[str, Texts] = {}
+        self.codes: dict[str, NDArray[np.int32]] = {}
+        for name in (*REPEATED_TEXTS, INDEX_LANGUAGE):
+            array = _single(table.column(name))
+            self.values[name] = texts_of(array.dictionary)
+            self.codes[name] = codes_of(array.indices)
+        self.numbers = {name: codes_of(_single(table.column(name))) for name in NUMBERS}
+        # A list is several times faster than a buffer, and few values are soon read.
+        self._at_hand: dict[str, Sequence[str]] = {
+            name: list(texts) if len(texts) <= _FEW else texts for name, texts in self.values.items()
+        }
+
+    def __len__(self) -> int:
+        return self._size
+
+    @overload
+    def __getitem__(self, position: int) -> StoredChunk: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[StoredChunk]: ...
+    def __getitem__(self, position: int | slice) -> StoredChunk | list[StoredChunk]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(self._size))]
+        if not 0 <= position < self._size:
+            raise IndexError(position)
+        texts, values, codes, numbers = self._texts, self._at_hand, self.codes, self.numbers
+        row: dict[str, object] = {name: column[position] for name, column in texts.items()}
+        row |= {name: values[name][codes[name].item(position)] for name in REPEATED_TEXTS}
+        row |= {name: column.item(position) for name, column in numbers.items()}
+        return StoredChunk(**row)  # pyright: ignore[reportArgumentType]
+
+    def texts(self) -> Texts:
+        """Return the chunks' texts."""
+        texts = self._texts["text"]
+        assert isinstance(texts, Texts)
+        return texts
+
+    def column(self, name: str) -> Column:
+        """Return a column of repeated texts as the search uses it."""
+        return Column(Numbering(self.values[name]), self.codes[name])
+
+    @cached_property
+    def _documents(self) -> dict[str, int]:
+        return {doc_id: number for number, doc_id in enumerate(self.values["doc_id"])}
+
+    @cached_property
+    def _by_document(self) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        codes = self.codes["doc_id"]
+        starts = np.zeros(len(self.values["doc_id"]) + 1, np.int64)
+        np.cumsum(np.bincount(codes, minlength=len(starts) - 1), out=starts[1:])
+        return np.argsort(codes, kind="stable"), starts
+
+    def of_document(self, doc_id: str) -> NDArray[np.intp]:
+        """Return the positions of a document's chunks; none if it is not here."""
+        number = self._documents.get(doc_id)
+        if number is None:
+            return np.empty(0, np.intp)
+        order, starts = self._by_document
+        return order[starts[number] : starts[number + 1]]
+
+    def corpus(self, lexical: LexicalIndex) -> Corpus:
+        """Return what `NarrativeIndex` serves."""
+        labels = np.array([read_label(label).rank for label in self.values["sensitivity"]] or [0], np.int8)
+        return Corpus(
+            chunks=self,
+            lexical=lexical,
+            languages=self.column(INDEX_LANGUAGE),
+            columns={name: self.column(name) for name in FILTER_KEYS},
+            ranks=labels[self.codes["sensitivity"]] if self._size else np.empty(0, np.int8),
+        )
+
+    def parent_numbers(self) -> NDArray[np.int64]:
+        """Return a number per parent, see `Corpus.parents`."""
+        own = np.arange(self._size, dtype=np.int64)
+        none = Numbering(self.values["parent_id"]).get("", -1)
+        sections = self.codes["parent_id"].astype(np.int64)
+        keys = self.codes["doc_id"].astype(np.int64) * max(len(self.values["parent_id"]), 1) + sections
+        _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+        return np.where(sections == none, own, first[which])
