@@ -14,7 +14,7 @@ import pytest
 
 from ragspine_assets.index.lexical import natural_key
 from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
-from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, chunk_table_writer
+from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, chunk_table_writer, servable_view
 from ragspine_assets.serving import publish as publishing
 from ragspine_assets.serving.snapshot_files import CURRENT, snapshot_folders
 from ragspine_assets.store import ChunkStore
