@@ -12,7 +12,7 @@ import unicodedata
 
 import duckdb
 
-from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.policy import DomainProfile, SecurityGate, fold_text
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.references import references

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.index.tokens import tokenize
 from ragspine_assets.policy import document_reference, is_restricted
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex

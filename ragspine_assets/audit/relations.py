@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.policy import is_restricted
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.references import references

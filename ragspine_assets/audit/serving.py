@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.index.analysis import make_analyzer
 from ragspine_assets.index.bm25 import K1, B, bm25_scores
 from ragspine_assets.index.lexical import natural_key

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.audit.serving import (
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.audit.stored import AuditResult
 from ragspine_assets.index.lexical import LexicalIndex
 from ragspine_assets.serving.chunk_table import map_table, table_in_slices, write_table
 from ragspine_assets.serving.snapshot_files import (

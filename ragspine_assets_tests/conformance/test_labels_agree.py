@@ -2,7 +2,9 @@
 
 import pytest
 
-from ragspine_assets.audit.stored import audit_chunk_labels, audit_labels, audit_source_labels, audit_versions
+from ragspine_assets.audit.chunk_store import audit_versions
+from ragspine_assets.audit.chunks import audit_chunk_labels
+from ragspine_assets.audit.raw_documents import audit_labels, audit_source_labels
 from ragspine_assets_tests.conftest import Pipeline
 
 ODD_BLOCKS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from ragspine_assets.audit.stored import audit_schema
+from ragspine_assets.audit.chunk_store import audit_schema
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
 

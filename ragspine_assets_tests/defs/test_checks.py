@@ -6,7 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from ragspine_assets.audit.stored import AuditResult
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.checks.verdicts import Check, checks_of, store_check

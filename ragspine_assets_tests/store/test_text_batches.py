@@ -23,7 +23,7 @@ def test_groups_are_small_and_leave_nobody_out(sizes: list[int], limit: int) -> 
 
 
 def test_what_lies_between_the_documents_of_a_group_is_not_read(pipeline: Pipeline) -> None:
-    from ragspine_assets.audit.stored import _CHUNKS, _WINDOWS
+    from ragspine_assets.audit.chunks import _CHUNKS, _WINDOWS
 
     pipeline.write({f"{number}.txt": f"Text {number}." for number in range(9)})
     pipeline.run()
@@ -40,7 +40,8 @@ def limit_of(store: ChunkStore) -> float:
 
 
 def test_texts_larger_than_the_memory_of_the_store_are_stored_cut_proved_and_labelled_again(pipeline: Pipeline) -> None:
-    from ragspine_assets.audit.stored import audit_chunk_text, audit_source_labels
+    from ragspine_assets.audit.chunks import audit_chunk_text
+    from ragspine_assets.audit.raw_documents import audit_source_labels
     from ragspine_assets.policy import SensitivityPolicy
 
     small = ChunkStore(pipeline.store.path, memory_limit="100MB", threads=1)

@@ -1,6 +1,7 @@
 """Checks on `raw_documents`."""
 
-from ragspine_assets.audit.stored import AuditResult, audit_labels, audit_source, audit_source_labels
+from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audit_source_labels
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.defs.assets import raw_documents
 from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
 

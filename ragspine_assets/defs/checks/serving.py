@@ -1,12 +1,13 @@
 """Checks on `serving_snapshot`."""
 
+from ragspine_assets.audit.raw_documents import labels_of_source
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.audit.serving import (
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.audit.stored import AuditResult, labels_of_source
 from ragspine_assets.defs.assets import serving_snapshot
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 

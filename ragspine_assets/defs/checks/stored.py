@@ -1,13 +1,8 @@
 """Checks on `chunks` and `chunk_store`."""
 
+from ragspine_assets.audit.chunk_store import audit_schema, audit_versions
+from ragspine_assets.audit.chunks import audit_chunk_labels, audit_chunk_text, audit_windows
 from ragspine_assets.audit.isolation import audit_isolation
-from ragspine_assets.audit.stored import (
-    audit_chunk_labels,
-    audit_chunk_text,
-    audit_schema,
-    audit_versions,
-    audit_windows,
-)
 from ragspine_assets.defs.assets import chunk_store, chunks
 
 from .verdicts import checks_of, store_check

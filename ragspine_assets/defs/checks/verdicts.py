@@ -22,7 +22,7 @@ from dagster import (
     multi_asset_check,
 )
 
-from ragspine_assets.audit.stored import MAX_EXAMPLES, AuditResult
+from ragspine_assets.audit.result import MAX_EXAMPLES, AuditResult
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.resources import ProfileResource, StoreResource
 from ragspine_assets.defs.tables import lines

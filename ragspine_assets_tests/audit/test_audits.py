@@ -5,18 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from ragspine_assets.audit.chunk_store import audit_schema, audit_versions
+from ragspine_assets.audit.chunks import audit_chunk_labels, audit_chunk_text, audit_windows
+from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audit_source_labels
 from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
-from ragspine_assets.audit.stored import (
-    AuditResult,
-    audit_chunk_labels,
-    audit_chunk_text,
-    audit_labels,
-    audit_schema,
-    audit_source,
-    audit_source_labels,
-    audit_versions,
-    audit_windows,
-)
+from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.policy import DomainProfile, SensitivityPolicy
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.conftest import Pipeline
