@@ -21,7 +21,8 @@ from ragspine_assets.documents.frontmatter import METADATA_KEYS, FrontMatter
 from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
 from ragspine_assets.documents.source import METADATA_FILE
-from ragspine_assets.policy.classification import LabelVerdict, glob_regex
+from ragspine_assets.policy.globs import glob_regex
+from ragspine_assets.policy.labelling import LabelVerdict
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
 
 _ID = "doc_id"
@@ -271,7 +272,7 @@ def _label(
     front_matter: FrontMatter,
     verdict: LabelVerdict,
 ) -> tuple[str, str, list[str]]:
-    problems = [front_matter.problem] if front_matter.problem else []
+    problems = [*verdict.problems, front_matter.problem] if front_matter.problem else [*verdict.problems]
     said: list[tuple[Sensitivity, str]] = []
     for source, reason in ((row, ROW_REASON), (glob_row, GLOB_REASON), (front_matter.values, FRONT_MATTER_REASON)):
         if source is None or "sensitivity" not in source:

@@ -21,12 +21,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import IO, cast
 
 import pyarrow as pa
 
+from ragspine_assets.policy.labelling import Aside, FileLabels
+
 from .arrow import leave_pandas_alone
+from .asides import read_file_labels
 from .extraction import (
     Extracted,
     ExtractionError,
@@ -61,6 +64,7 @@ EXTRACTED_SCHEMA = pa.schema(
         ("title", pa.string()),
         ("front_matter", pa.string()),
         ("front_matter_problem", pa.string()),
+        ("file_labels", pa.large_string()),
         ("text", pa.large_string()),
     ]
 )
@@ -103,6 +107,7 @@ def _row(file: SourceFile, data: bytes | None, **values: object) -> Row:
         "title": "",
         "front_matter": "",
         "front_matter_problem": "",
+        "file_labels": "",
         "text": "",
     }
     row.update(values)
@@ -166,8 +171,15 @@ def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
         title=extracted.title,
         front_matter=block,
         front_matter_problem=problem,
+        file_labels=_file_labels(file, data, block).dump(),
         text=text,
     )
+
+
+def _file_labels(file: SourceFile, data: bytes, block: str) -> FileLabels:
+    """Return what the file says beside its text; its front matter is a part of that."""
+    found = read_file_labels(data, file.suffix)
+    return replace(found, asides=(Aside("front matter", "", block), *found.asides)) if block else found
 
 
 def load_parser(name: str) -> Parser:

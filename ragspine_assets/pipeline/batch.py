@@ -16,7 +16,7 @@ from ragspine_assets.documents.frontmatter import METADATA_KEYS, stored_front_ma
 from ragspine_assets.documents.metadata import MetadataTable, resolve_metadata
 from ragspine_assets.documents.pool import ExtractionPool, batch_files
 from ragspine_assets.documents.source import SUPPORTED_SUFFIXES, SourceFile, document_id, scan_source, suffix_of
-from ragspine_assets.policy import SensitivityPolicy, explain_sensitivity, read_label
+from ragspine_assets.policy import FileLabels, SensitivityPolicy, explain_sensitivity, read_label
 from ragspine_assets.store.chunk_store import ChunkStore
 
 
@@ -138,7 +138,7 @@ def _ingest(
     resolved = resolve_metadata(
         doc_id,
         table=table,
-        verdict=explain_sensitivity(doc_id, text, policy),
+        verdict=explain_sensitivity(doc_id, text, policy, file=FileLabels.load(str(row["file_labels"]))),
         front_matter=stored_front_matter(str(row["front_matter"]), str(row["front_matter_problem"])),
         file_title=str(row["title"]),
     )

@@ -8,6 +8,7 @@ anything is deactivated; every batch of parsed files is one transaction.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from collections import Counter, defaultdict
@@ -22,6 +23,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ragspine_assets.documents.asides import ASIDES_VERSION
 from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
 from ragspine_assets.documents.frontmatter import stored_front_matter
 from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
@@ -29,6 +31,7 @@ from ragspine_assets.documents.pool import ExtractionPool, batch_files, gather_r
 from ragspine_assets.documents.source import SourceFile, SourceListing, SourceReader, UnsafeFileError, scan_source
 from ragspine_assets.documents.worker import DEFAULT_PARSER
 from ragspine_assets.policy import (
+    FileLabels,
     LabelVerdict,
     Sensitivity,
     SensitivityPolicy,
@@ -42,7 +45,7 @@ from ragspine_assets.store.database import StoreError, registered, transaction
 from ragspine_assets.store.labels import Withdraw, raise_labels, record_label_changes
 from ragspine_assets.store.references import reference_key, set_setting
 from ragspine_assets.store.schema import TABLES
-from ragspine_assets.store.text_batches import WITHIN, in_groups
+from ragspine_assets.store.text_batches import TEXTS, WITHIN, in_groups
 
 _NORMALISER = "normaliser 1"
 _NOT_YET_LABELLED = "not yet labelled: its content could not be read"
@@ -260,7 +263,7 @@ class _Intake:
         """Resolve every known document again, or some of them, from what the store remembers of it."""
         reader = self.connection.cursor().sql(
             "SELECT doc_id, status, front_matter, front_matter_problem, file_title, policy_label, policy_reason, "
-            f"policy_hash, {', '.join(_METADATA)}, problems, characters FROM document "
+            f"policy_hash, policy_findings, {', '.join(_METADATA)}, problems, characters FROM document "
             "WHERE $only IS NULL OR doc_id IN (SELECT unnest($only::VARCHAR[])) ORDER BY doc_id",
             params={"only": None if only is None else sorted(only)},
         )
@@ -268,21 +271,29 @@ class _Intake:
             rows = batch.to_pylist()
             verdicts = self._verdicts([row for row in rows if row["policy_hash"] != self.policy_hash])
             for row in rows:
-                verdict = verdicts.get(row["doc_id"]) or LabelVerdict(row["policy_label"], row["policy_reason"])
+                verdict = verdicts.get(row["doc_id"]) or LabelVerdict.load(
+                    row["policy_label"], row["policy_reason"], row["policy_findings"]
+                )
                 yield row["doc_id"], row, verdict, self._resolve(row["doc_id"], row, verdict)
 
     def _verdicts(self, rows: Sequence[Mapping[str, object]]) -> dict[str, LabelVerdict]:
-        """Return what the policy says of some documents, whose texts are read for it."""
+        """Return what the policy says of some documents, whose texts, and what their files say beside them, are read."""
         sizes = [(str(row["doc_id"]), int(str(row["characters"]))) for row in rows]
         verdicts: dict[str, LabelVerdict] = {}
-        query = f"SELECT doc_id, text FROM document_text SEMI JOIN _group USING (doc_id) WHERE doc_id {WITHIN}"
+        query = (
+            f"{TEXTS}, _reading AS MATERIALIZED (SELECT doc_id, file_labels FROM document_reading SEMI JOIN _group "
+            f"USING (doc_id) WHERE doc_id {WITHIN}) SELECT g.doc_id, coalesce(t.text, '') AS text, "
+            "coalesce(r.file_labels, '') AS file_labels FROM _group g LEFT JOIN _text t USING (doc_id) "
+            "LEFT JOIN _reading r USING (doc_id)"
+        )
         for group in in_groups(self.connection, sizes, query):
             for row in group.to_pylist():
-                verdicts[row["doc_id"]] = explain_sensitivity(row["doc_id"], row["text"], self.policy)
-        for doc_id, _ in sizes:
-            if doc_id not in verdicts:
-                verdicts[doc_id] = explain_sensitivity(doc_id, "", self.policy)
+                verdicts[row["doc_id"]] = self._verdict(row)
         return verdicts
+
+    def _verdict(self, row: Mapping[str, object]) -> LabelVerdict:
+        file = FileLabels.load(str(row["file_labels"]))
+        return explain_sensitivity(str(row["doc_id"]), str(row["text"]), self.policy, file=file)
 
     def _resolve(self, doc_id: str, row: Mapping[str, object], verdict: LabelVerdict) -> ResolvedMetadata:
         return resolve_metadata(
@@ -332,7 +343,8 @@ class _Intake:
                     self.noted.add(doc_id)
             changed.append(
                 {"doc_id": doc_id, **state, "policy_hash": self.policy_hash,
-                 "policy_label": str(verdict.label), "policy_reason": verdict.reason}
+                 "policy_label": str(verdict.label), "policy_reason": verdict.reason,
+                 "policy_findings": verdict.dump()}
             )  # fmt: skip
         if changed:
             with transaction(self.connection):
@@ -437,11 +449,12 @@ class _Intake:
 
     def _extraction_of(self, suffix: str, *, failed: bool = False) -> str:
         """What a stored parse depends on besides the bytes; a failure also depends on the limits."""
-        return f"{parser_for(suffix)}, {_NORMALISER}" + (f", {self.limits}" if failed else "")
+        return f"{parser_for(suffix)}, {_NORMALISER}, {ASIDES_VERSION}" + (f", {self.limits}" if failed else "")
 
     def _store_batch(self, batch: pa.RecordBatch) -> None:
         documents: list[dict[str, object]] = []
         texts: list[dict[str, object]] = []
+        readings: list[dict[str, object]] = []
         failed: list[dict[str, object]] = []
         raises: dict[str, tuple[Sensitivity, str]] = {}
         lowered: list[tuple[str, str, str, str]] = []
@@ -461,23 +474,29 @@ class _Intake:
                     lowered.append((doc_id, str(old), str(new), resolved.label_reason))
             if row["status"] == "no_text" and known is not None and known.has_text:
                 self.emptied.append((doc_id, document))
+                readings.append({"doc_id": doc_id, "file_labels": row["file_labels"]})
                 continue
             self._note_extracted(row, known, resolved.sensitivity)
             documents.append(document)
             if row["status"] == "ingested":
                 texts.append({"doc_id": doc_id, "text": row["text"], "page_starts": row["page_starts"]})
+            readings.append({"doc_id": doc_id, "file_labels": row["file_labels"]})
         with transaction(self.connection):
             self.report.raised += len(raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw))
             record_label_changes(self.connection, lowered, run_id=self.run_id)
             self.report.lowered += len(lowered)
             self._replace("document", documents, _DOCUMENT_SCHEMA)
             self._replace("document_text", texts, _TEXT_SCHEMA)
+            self._delete("document_reading", [str(reading["doc_id"]) for reading in readings])
+            self._replace(
+                "document_reading", [reading for reading in readings if reading["file_labels"]], _READING_SCHEMA
+            )
             self._store_failed(failed)
 
     def _document(self, row: Mapping[str, object]) -> tuple[dict[str, object], ResolvedMetadata]:
         """Build the state row of a parsed document, its metadata and label resolved."""
         doc_id = str(row["doc_id"])
-        verdict = explain_sensitivity(doc_id, str(row["text"]), self.policy)
+        verdict = self._verdict(row)
         resolved = self._resolve(doc_id, {**row, "file_title": row["title"]}, verdict)
         document = {name: row[name] for name in _FROM_FILE} | {
             "extraction": self._extraction(str(row["suffix"])),
@@ -487,6 +506,8 @@ class _Intake:
             "policy_label": str(verdict.label),
             "policy_reason": verdict.reason,
             "policy_hash": self.policy_hash,
+            "policy_findings": verdict.dump(),
+            "label_only": _label_only(str(row["file_labels"])),
             "run_id": self.run_id,
             "changed_at": _now(),
         }
@@ -546,6 +567,7 @@ class _Intake:
             "policy_label": str(verdict.label),
             "policy_reason": verdict.reason,
             "policy_hash": self.policy_hash,
+            "policy_findings": verdict.dump(),
         }
 
     # -- what is gone ------------------------------------------------------------------------------------------
@@ -639,6 +661,15 @@ _INTEGERS = {"bytes": pa.int64(), "pages": pa.int32(), "characters": pa.int64(),
 _OTHER = {"retry": pa.bool_(), "changed_at": pa.timestamp("us")}
 _DOCUMENT_SCHEMA = pa.schema([(name, {**_INTEGERS, **_OTHER}.get(name, pa.string())) for name in TABLES["document"]])
 _TEXT_SCHEMA = pa.schema([("doc_id", pa.string()), ("text", pa.string()), ("page_starts", pa.list_(pa.int32()))])
+
+
+_READING_SCHEMA = pa.schema([("doc_id", pa.string()), ("file_labels", pa.large_string())])
+
+
+def _label_only(file_labels: str) -> str:
+    """Return how many things of each kind a file says beside its text, as JSON (SPEC 1.11)."""
+    counts = FileLabels.load(file_labels).counts()
+    return json.dumps(counts, sort_keys=True) if counts else ""
 
 
 def _hash(reader: SourceReader, file: SourceFile) -> str:

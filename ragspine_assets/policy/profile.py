@@ -16,8 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from ragspine_assets.policy.classification import SensitivityPolicy
 from ragspine_assets.policy.folding import fold_text
+from ragspine_assets.policy.labelling import SensitivityPolicy
 
 
 def _nothing() -> Mapping[str, str]:

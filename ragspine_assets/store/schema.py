@@ -88,6 +88,9 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "policy_label": _TEXT,
         "policy_reason": _TEXT,
         "policy_hash": _TEXT,
+        # What spoke for a label, and how much of each kind was read for the label only (SPEC 1.11); no words of it.
+        "policy_findings": _TEXT,
+        "label_only": _TEXT,
         "file_title": _TEXT,
         "front_matter": _TEXT,
         "front_matter_problem": _TEXT,
@@ -100,6 +103,8 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "text": "TEXT NOT NULL",
         "page_starts": "INTEGER[]",
     },
+    # What a file says beside its text, so that a new policy judges it without its being parsed again (SPEC 1.11).
+    "document_reading": {"doc_id": "TEXT NOT NULL", "file_labels": "TEXT NOT NULL"},
     "label_history": {
         "doc_id": "TEXT NOT NULL",
         "old_label": _TEXT,

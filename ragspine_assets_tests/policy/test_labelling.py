@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.policy import SensitivityPolicy, classify_sensitivity, explain_sensitivity
-from ragspine_assets.policy.classification import glob_regex
+from ragspine_assets.policy.globs import glob_regex
 
 POLICY = SensitivityPolicy(
     restricted_filename_patterns=("board/", "*secret*.pdf", "hr/**/2024"),
