@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.errors import RagspineError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -347,25 +348,12 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
     except Exception as error:
-        if not _is_ours(error):
+        if not isinstance(error, (RagspineError, ImportError)):
             raise SystemExit(
                 f"ragspine: {type(error).__name__}. The message is withheld, since it may quote a document. "
                 "Run again; if it stays, report the command and the type."
             ) from None
         raise SystemExit(f"ragspine: {error}") from None
-
-
-def _is_ours(error: Exception) -> bool:
-    """Whether the message of an exception was written for the outside."""
-    from ragspine_assets.serving.snapshot_files import SnapshotError
-
-    if isinstance(error, (SnapshotError, ImportError)):
-        return True
-    if isinstance(error, ValueError):
-        return type(error) is ValueError
-    from ragspine_assets.store import StoreError
-
-    return isinstance(error, StoreError)
 
 
 def _config(snapshots: str, store: str) -> ServiceConfig:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TypeVar
 
+from ragspine_assets.errors import SettingError
+
 DEFAULT_SOURCE = "data/raw"
 DEFAULT_STORE = "data/ragspine.duckdb"
 DEFAULT_PROFILE = "data/profile.toml"
@@ -119,10 +121,10 @@ def _parse(name: str, value: str, default: object) -> str | int | float | bool:
             return True
         if value.casefold() in {"0", "false", "no", "off"}:
             return False
-        raise ValueError(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
+        raise SettingError(f"{name} must be one of 1, true, yes, on, 0, false, no, off; it is {value!r}.")
     if isinstance(default, (int, float)):
         try:
             return type(default)(value)
         except ValueError:
-            raise ValueError(f"{name} must be a number like {default}; it is {value!r}.") from None
+            raise SettingError(f"{name} must be a number like {default}; it is {value!r}.") from None
     return value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ragspine_assets.errors import SettingError
+
 DEFAULT_MAX_CHARS = 480
 """Longest chunk by default, in code points."""
 
@@ -112,10 +114,10 @@ def require_sizes(max_chars: int, overlap_chars: int) -> None:
     """
     if max_chars <= 0:
         message = f"max_chars must be positive, not {max_chars}"
-        raise ValueError(message)
+        raise SettingError(message)
     if not 0 <= overlap_chars < max_chars:
         message = (
             f"overlap_chars must be at least 0 and less than max_chars ({max_chars}), not {overlap_chars};"
             " lower overlap_chars or raise max_chars"
         )
-        raise ValueError(message)
+        raise SettingError(message)

@@ -13,6 +13,7 @@ from ragspine_assets.chunking.parent_child import ParentChildChunker
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.chunking.spans import CutChunker
+from ragspine_assets.errors import SettingError
 
 ENTRY_POINT_GROUP = "ragspine.chunkers"
 """Where third parties register chunkers: trusted code, since it sees RESTRICTED text."""
@@ -71,7 +72,7 @@ def make_chunker(spec: str | None = None, **kwargs: object) -> Chunker | None:
         there_is = ", ".join((_NONE, *_BUILT_IN))
         others = ", ".join(sorted(point.name for point in registered.values())) or "none"
         message = f"unknown chunker {asked!r}; built in: {there_is}; registered in {ENTRY_POINT_GROUP}: {others}"
-        raise ValueError(message)
+        raise SettingError(message)
     return _made(name, registered[name].load(), kwargs)
 
 
@@ -90,8 +91,8 @@ def _made(name: str, make: Callable[..., object], kwargs: Mapping[str, object]) 
         if not kwargs:
             raise
         message = f"the chunker {name!r} is not made with {', '.join(sorted(kwargs))}: {error}"
-        raise ValueError(message) from error
+        raise SettingError(message) from error
     if not isinstance(made, Chunker):
         message = f"the chunker {name!r} of {ENTRY_POINT_GROUP} is a {type(made).__name__} without a method chunk"
-        raise ValueError(message)
+        raise SettingError(message)
     return made

@@ -13,20 +13,8 @@ from typing import TypeVar
 import duckdb
 from dagster import Failure
 
-from ragspine_assets.chunking import ChunkerError
-from ragspine_assets.documents.metadata import MetadataError
-from ragspine_assets.documents.pool import WorkerStartError
-from ragspine_assets.documents.source import SourceError
-from ragspine_assets.graph import FactsError, ReviewError
-from ragspine_assets.policy import ProfileError
-from ragspine_assets.serving import SnapshotError
-from ragspine_assets.store import StoreError
-
-OURS: tuple[type[Exception], ...] = (
-    StoreError, SourceError, ChunkerError, ProfileError, FactsError, MetadataError, ReviewError, WorkerStartError,
-    SnapshotError,
-)  # fmt: skip
-"""Exceptions whose messages were written for the outside."""
+from ragspine_assets.errors import RagspineError
+from ragspine_assets.store.database import engine_error
 
 _OWN_FILES = ("serving/", "store/database.py")
 
@@ -50,25 +38,22 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
                 return step(*arguments, **named)
             except Failure as failure:
                 message = failure.description or ""
-            except OURS as error:
+            except RagspineError as error:
                 message = str(error)
-            except (
-                duckdb.IOException, duckdb.FatalException, duckdb.InternalException, duckdb.TransactionException,
-            ) as error:  # fmt: skip
-                message = (
-                    f"The store cannot be read or written ({type(error).__name__} in {stage}): the disk is full, its folder "
-                    "may not be written by this user, or the file is damaged. Make room, change the permissions or restore "
-                    "a copy of the store, then run again."
-                )
             except OSError as error:
                 message = (
                     f"{_what_it_is_about(error)} cannot be read or written in {stage}, at {_place(error)}: "
                     f"{_reason(error)}. Change its permissions or make room, then run again."
                 )
             except Exception as error:
+                known = engine_error(error) if isinstance(error, duckdb.Error) else None
                 message = (
-                    f"{type(error).__name__} in {stage}, at {_place(error)}. The message is withheld, since it may quote "
-                    "a document. Run again; if it stays, report the type and the place."
+                    str(known)
+                    if known
+                    else (
+                        f"{type(error).__name__} in {stage}, at {_place(error)}. The message is withheld, since it may quote "
+                        "a document. Run again; if it stays, report the type and the place."
+                    )
                 )
             # Raised outside of any handler, so that no context carries the original message along.
             raise Failure(description=message)

@@ -6,6 +6,7 @@ from typing import cast
 from dagster import Definitions, in_process_executor
 
 from ragspine_assets.config import ServiceConfig
+from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import AnalyzerName
 
 from .assets import ALL_ASSETS
@@ -70,7 +71,7 @@ def build_defs(
     }
     unknown = sorted(set(resource_overrides or ()) - resources.keys())
     if unknown:
-        raise ValueError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")
+        raise SettingError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")
     given = resource_overrides or {}
     refresh, checks = make_jobs(config, given)
     return Definitions(

@@ -18,10 +18,9 @@ from dagster import (
     DagsterRun,
 )
 
-from .boundary import OURS
+from ragspine_assets.errors import RagspineError, SettingError
 
 _LONGEST = 600
-_OUR_ERRORS = frozenset(error.__name__ for error in OURS) | {"StoreBusyError", "MassRemovalError"}
 _WHAT_TO_DO = "`make ui` shows the run step by step; docs/when-something-is-stuck.md says what to do."
 
 
@@ -58,9 +57,9 @@ def load_notifier(spec: str) -> Notifier | None:
     try:
         found = getattr(importlib.import_module(module), name) if name else None
     except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"The notifier {spec!r} cannot be loaded ({type(error).__name__}): {error}.") from None
+        raise SettingError(f"The notifier {spec!r} cannot be loaded ({type(error).__name__}): {error}.") from None
     if not callable(found):
-        raise ValueError(f"The notifier {spec!r} must name a function that takes a FailedRun, as `module:function`.")
+        raise SettingError(f"The notifier {spec!r} must name a function that takes a FailedRun, as `module:function`.")
     return cast("Notifier", found)
 
 
@@ -109,8 +108,18 @@ def _end_of_run(events: list[DagsterEvent]) -> Iterator[str]:
     for event in events:
         if event.event_type is not DagsterEventType.RUN_FAILURE:
             continue
-        error = event.job_failure_data.error
-        while error is not None and error.cls_name not in _OUR_ERRORS:
+        error, ours = event.job_failure_data.error, _names_of_ours()
+        while error is not None and error.cls_name not in ours:
             error = error.cause
         # Of another exception only the event's own words are told: its message may quote a document.
         yield error.message.partition(": ")[2] if error is not None else str(event.message)
+
+
+def _names_of_ours() -> set[str]:
+    """Return the names of all errors whose messages were written for the outside."""
+    names, open_kinds = set[str](), [RagspineError]
+    while open_kinds:
+        kind = open_kinds.pop()
+        names.add(kind.__name__)
+        open_kinds += kind.__subclasses__()
+    return names

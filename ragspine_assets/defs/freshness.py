@@ -9,6 +9,7 @@ from datetime import timedelta
 from dagster import AssetKey, AssetsDefinition, AssetSpec, FreshnessPolicy
 
 from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.errors import SettingError
 
 _SERVED = ("serving_snapshot",)
 _SERVED_WITHOUT_SNAPSHOT = ("chunk_store", "relation_graph")
@@ -25,7 +26,7 @@ def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig) ->
         ValueError: the time is not positive.
     """
     if config.fresh_for_h <= 0:
-        raise ValueError(f"{environment_name('fresh_for_h')} must be more than 0 hours; it is {config.fresh_for_h}.")
+        raise SettingError(f"{environment_name('fresh_for_h')} must be more than 0 hours; it is {config.fresh_for_h}.")
     fail = timedelta(hours=config.fresh_for_h)
     policy = FreshnessPolicy.time_window(fail_window=fail, warn_window=fail * 2 / 3)
     there = {key.to_user_string() for asset in assets for key in asset.keys}

@@ -18,6 +18,7 @@ from dagster import (
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.errors import SettingError
 
 from .jobs import selection_config, selection_tags
 from .runs import close_dead_runs, runs_at_work
@@ -76,7 +77,7 @@ def _cron(setting: str, value: str) -> str:
     from dagster._utils.schedules import is_valid_cron_schedule
 
     if not is_valid_cron_schedule(value):
-        raise ValueError(
+        raise SettingError(
             f"{environment_name(setting)} must be a cron expression such as '15 2 * * *'; it is {value!r}."
         )
     return value
@@ -87,4 +88,4 @@ def _zone(value: str) -> str:
         return ZoneInfo(value).key
     except (KeyError, ValueError, OSError):
         name = environment_name("timezone")
-        raise ValueError(f"{name} must be a time zone such as UTC or Europe/Rome; it is {value!r}.") from None
+        raise SettingError(f"{name} must be a time zone such as UTC or Europe/Rome; it is {value!r}.") from None

@@ -6,10 +6,12 @@ import codecs
 import re
 from dataclasses import dataclass
 
+from ragspine_assets.errors import RagspineError
+
 from .plausibility import plausibility
 
 
-class UndecodableText(ValueError):
+class UndecodableText(RagspineError, ValueError):
     """The bytes are not text, or not in an encoding that can be decoded here.
 
     The message is one line for the person who must act and quotes nothing of the bytes.

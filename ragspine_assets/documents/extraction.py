@@ -18,6 +18,8 @@ from importlib.metadata import version
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
+from ragspine_assets.errors import RagspineError
+
 from .decoding import UndecodableText, decode_text
 from .lost_lines import restore_lost_lines
 from .mail import recode_mail
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 Markup = Literal["plain", "markdown"]
 
 
-class ExtractionError(Exception):
+class ExtractionError(RagspineError):
     """A file cannot be read as a document.
 
     Attributes:

@@ -21,6 +21,7 @@ from ragspine_assets.documents.frontmatter import METADATA_KEYS, FrontMatter
 from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
 from ragspine_assets.documents.source import METADATA_FILE
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.policy.globs import glob_regex
 from ragspine_assets.policy.labelling import LabelVerdict
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
@@ -35,7 +36,7 @@ FRONT_MATTER_REASON = "front matter"
 UNPARSED_REASON = "front matter that cannot be parsed"
 
 
-class MetadataError(ValueError):
+class MetadataError(RagspineError, ValueError):
     """A ``metadata.csv`` that cannot be used; the message lists every fault by line and quotes no cell."""
 
 

@@ -17,6 +17,8 @@ import zlib
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree as ET
 
+from ragspine_assets.errors import RagspineError
+
 MAX_ENTRIES = 20_000
 """Entries a package may have."""
 
@@ -34,7 +36,7 @@ _RELATION_IDS = (
 )
 
 
-class UnsafePackage(Exception):
+class UnsafePackage(RagspineError):
     """A packed file that must not be unpacked; the message is a reason for ``failed``."""
 
 

@@ -22,6 +22,8 @@ from typing import Self
 
 import pyarrow as pa
 
+from ragspine_assets.errors import RagspineError
+
 from .extraction import ExtractionLimits
 from .source import SourceFile
 from .worker import (
@@ -35,7 +37,7 @@ from .worker import (
 )
 
 
-class WorkerStartError(RuntimeError):
+class WorkerStartError(RagspineError, RuntimeError):
     """Worker processes do not start, or cannot read a sound file either: the machine is at fault, not a document."""
 
 

@@ -18,6 +18,8 @@ from types import MappingProxyType
 from typing import Self
 from urllib.parse import quote_from_bytes
 
+from ragspine_assets.errors import RagspineError
+
 SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
     {
         ".txt", ".srt", ".md", ".markdown", ".html", ".htm", ".pdf", ".docx", ".pptx", ".xlsx", ".xls", ".csv",
@@ -35,11 +37,11 @@ UNSUPPORTED = "unsupported type"
 SECOND_NAME = "symlink to what is listed"
 
 
-class SourceError(Exception):
+class SourceError(RagspineError):
     """The source cannot be listed at all; the message says what to do."""
 
 
-class UnsafeFileError(Exception):
+class UnsafeFileError(RagspineError):
     """A listed file is no longer what was listed, or may not be read; the message is a reason for `failed`."""
 
 

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from ragspine_assets.errors import SettingError
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.values import CO_OCCURS_WITH, EXTERNAL_ENTITY, GraphEdge
 from ragspine_assets.policy import DomainProfile, is_restricted
@@ -145,7 +146,7 @@ def make_relation_extractor(
 
         return LLMRelationExtractor(provider, profile=profile, **kwargs)  # pyright: ignore[reportArgumentType]
     allowed = ", ".join(("none", *_DETERMINISTIC, *_MODEL))
-    raise ValueError(f"there is no relation extractor {name!r}; choose one of {allowed}")
+    raise SettingError(f"there is no relation extractor {name!r}; choose one of {allowed}")
 
 
 def asks_a_model(spec: str) -> bool:

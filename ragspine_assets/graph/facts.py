@@ -18,6 +18,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.graph.temp_tables import registered, stage_document_states, table_of, temporary, transaction
 from ragspine_assets.graph.values import Fact
 
@@ -45,7 +46,7 @@ _SUFFIXES = {".csv", ".parquet"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
-class FactsError(ValueError):
+class FactsError(RagspineError, ValueError):
     """A file of facts cannot be used; the message says which file, where in it, and what is allowed."""
 
 

@@ -15,6 +15,7 @@ from typing import Protocol, get_args, runtime_checkable
 
 import duckdb
 
+from ragspine_assets.errors import SettingError
 from ragspine_assets.graph.adjacency import Adjacency, Direction, Key, graph_token
 from ragspine_assets.graph.asserted_tables import MODEL_TABLES
 from ragspine_assets.graph.temp_tables import existing_tables
@@ -37,6 +38,7 @@ from ragspine_assets.graph.values import (
     Subgraph,
     is_unverified,
 )
+from ragspine_assets.store.database import memory_database, open_database
 from ragspine_assets.store.schema import TABLES
 
 DEFAULT_DEPTH = 3
@@ -129,7 +131,7 @@ class DuckDBGraphStore:
     def __init__(self, source: GraphSource | None = None) -> None:
         self._adjacency: dict[bool, tuple[tuple[object, ...], Adjacency]] = {}
         if source is None:
-            self._source: ConnectionSource | duckdb.DuckDBPyConnection | Path = duckdb.connect(":memory:")
+            self._source: ConnectionSource | duckdb.DuckDBPyConnection | Path = memory_database()
         elif isinstance(source, (str, Path)):
             self._source = Path(source)
         elif isinstance(source, duckdb.DuckDBPyConnection) or hasattr(source, "connect"):
@@ -145,7 +147,7 @@ class DuckDBGraphStore:
         if isinstance(self._source, duckdb.DuckDBPyConnection):
             opened: AbstractContextManager[duckdb.DuckDBPyConnection] = nullcontext(self._source)
         elif isinstance(self._source, Path):
-            opened = duckdb.connect(str(self._source))
+            opened = open_database(self._source)
         else:
             opened = self._source.connect()
         with opened as con:
@@ -544,9 +546,9 @@ def _seeds(con: duckdb.DuckDBPyConnection, ids: Sequence[str], kind: str | None,
 
 def _check(depth: int, direction: str) -> None:
     if depth < 0:
-        raise ValueError("the depth of a traversal is a number of edges, 0 or more")
+        raise SettingError("the depth of a traversal is a number of edges, 0 or more")
     if direction not in get_args(Direction):
-        raise ValueError(f"direction is 'out', 'in' or 'both', not {direction!r}")
+        raise SettingError(f"direction is 'out', 'in' or 'both', not {direction!r}")
 
 
 _MARKERS = {EDGE_META_DERIVED: PROVENANCE_MODEL_DERIVED, EDGE_META_VERIFIED: PROVENANCE_UNVERIFIED}

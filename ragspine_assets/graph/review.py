@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.graph.differences import write_differences
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.temp_tables import existing_tables, registered, table_of
@@ -40,7 +41,7 @@ TEMPORARY = (
 )
 
 
-class ReviewError(ValueError):
+class ReviewError(RagspineError, ValueError):
     """A file of decisions cannot be read; the message names file, line and what is allowed."""
 
 

@@ -12,7 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.policy import Sensitivity, read_label
-from ragspine_assets.store.database import registered, table_of, transaction
+from ragspine_assets.store.arrow_tables import table_of
+from ragspine_assets.store.database import registered, transaction
 
 __all__ = [
     "existing_tables",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from ragspine_assets.errors import RagspineError, SettingError
+
 MODEL_ENV = "RAGSPINE_LLM_MODEL"
 """Environment variable that names the model."""
 BASE_URL_ENV = "RAGSPINE_LLM_BASE_URL"
@@ -40,7 +42,7 @@ class ChatReply:
     output_tokens: int = 0
 
 
-class ProviderError(RuntimeError):
+class ProviderError(RagspineError, RuntimeError):
     """A model could not be asked, or did not answer; the message holds nothing of question or answer.
 
     Attributes:
@@ -104,7 +106,7 @@ def make_provider(
     if not name:
         return None
     if time_limit_s <= 0 or attempts < 1 or max_wait_s < 0:
-        raise ValueError("time_limit_s must be above 0 seconds, attempts at least 1, max_wait_s at least 0 seconds")
+        raise SettingError("time_limit_s must be above 0 seconds, attempts at least 1, max_wait_s at least 0 seconds")
     require_endpoint(url)
     api, _, rest = name.partition(":")
     if api.casefold() in _APIS and rest:
@@ -136,4 +138,4 @@ def require_endpoint(url: str) -> None:
         ValueError: the message says what is allowed.
     """
     if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
-        raise ValueError(f"{BASE_URL_ENV} must be an http or https address such as http://127.0.0.1:8000/v1")
+        raise SettingError(f"{BASE_URL_ENV} must be an http or https address such as http://127.0.0.1:8000/v1")

@@ -13,22 +13,22 @@ import secrets
 import shutil
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from ragspine_assets.policy import document_reference
 from ragspine_assets.store.chunk_store import ChunkStore, longest_text
 from ragspine_assets.store.database import (
     MEMORY,
     StoreError,
-    busy_error,
-    is_busy,
+    attach,
+    memory_database,
+    private_files,
     raise_memory_limit,
     spill_folder,
     transaction,
@@ -214,15 +214,15 @@ def rewrite(path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320M
     """
     path = Path(os.path.abspath(path))
     folder = spill_folder(path) / f"rewrite-{os.getpid()}-{secrets.token_hex(4)}"
-    mask = os.umask(0o077)
     try:
-        folder.mkdir(parents=True)
-        for _ in range(_ATTEMPTS):
-            if _copied_and_switched(path, folder, wait_s, memory_limit):
-                return
-            # A process that died since left a log of changes; opening the store for writing takes them in.
-            with _attached(path, folder, wait_s, memory_limit, read_only=False) as connection:
-                connection.execute("CHECKPOINT store")
+        with private_files():
+            folder.mkdir(parents=True)
+            for _ in range(_ATTEMPTS):
+                if _copied_and_switched(path, folder, wait_s, memory_limit):
+                    return
+                # A process that died since left a log of changes; opening the store for writing takes them in.
+                with _attached(path, folder, wait_s, memory_limit, read_only=False) as connection:
+                    connection.execute("CHECKPOINT store")
         raise StoreError(f"The store {path} does not come to rest: other processes keep dying on it. Try again later.")
     except (OSError, duckdb.Error) as error:
         raise StoreError(
@@ -231,7 +231,6 @@ def rewrite(path: str | Path, *, wait_s: float = 30.0, memory_limit: str = "320M
         ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.umask(mask)
 
 
 def _copied_and_switched(path: Path, folder: Path, wait_s: float, memory_limit: str) -> bool:
@@ -242,7 +241,7 @@ def _copied_and_switched(path: Path, folder: Path, wait_s: float, memory_limit: 
         log = path.with_name(path.name + ".wal")
         if log.exists():
             return False
-        connection.execute(f"ATTACH {_quoted(fresh)} AS fresh")
+        attach(connection, fresh, "fresh")
         connection.execute("USE store")
         # A text is read from one file and compressed into the other: both want the room at the same time.
         raise_memory_limit(connection, 2 * longest_text(connection), memory_limit)
@@ -261,37 +260,9 @@ def _copied_and_switched(path: Path, folder: Path, wait_s: float, memory_limit: 
 def _attached(
     path: Path, folder: Path, wait_s: float, memory_limit: str, *, read_only: bool
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect(
-        MEMORY,
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "memory_limit": memory_limit,
-            "threads": "1",
-            "temp_directory": str(folder),
-        },
-    )
-    attempts = Retrying(
-        retry=retry_if_exception(is_busy),
-        stop=stop_after_delay(wait_s),
-        wait=wait_random_exponential(multiplier=0.05, max=1.0),
-        reraise=True,
-    )
-    try:
-        try:
-            attempts(connection.execute, f"ATTACH {_quoted(path)} AS store{' (READ_ONLY)' if read_only else ''}")
-        except duckdb.Error as error:
-            if is_busy(error):
-                raise busy_error(path, error, wait_s) from None
-            raise
+    with closing(memory_database(memory_limit=memory_limit, threads=1, spill=folder)) as connection:
+        attach(connection, path, "store", wait_s=wait_s, read_only=read_only)
         yield connection
-    finally:
-        connection.close()
-
-
-def _quoted(path: Path) -> str:
-    escaped = str(path).replace("'", "''")
-    return f"'{escaped}'"
 
 
 def _kind(error: Exception) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.policy.folding import fold_text
 from ragspine_assets.policy.labelling import SensitivityPolicy
 
@@ -24,7 +25,7 @@ def _nothing() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
-class ProfileError(ValueError):
+class ProfileError(RagspineError, ValueError):
     """A profile that cannot be read; the message names the file, every faulty key, and what is expected there."""
 
 

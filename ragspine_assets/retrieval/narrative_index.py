@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ragspine_assets.chunking.chunk import DEFAULT_MAX_CHARS, DEFAULT_OVERLAP_CHARS, Chunk, DocumentMeta
 from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.chunking.protocol import Chunker
+from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.index.lexical import best
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
@@ -59,12 +60,12 @@ def servable_label(max_label: str) -> Sensitivity:
     """Return the highest label that may be served.
 
     Raises:
-        ValueError: it is RESTRICTED or no label at all; RESTRICTED text is served to nobody.
+        SettingError: it is RESTRICTED or no label at all; RESTRICTED text is served to nobody.
     """
     label = read_label(max_label)
     if not is_known_label(max_label) or label is Sensitivity.RESTRICTED:
         message = f"max_label must be PUBLIC, INTERNAL or CONFIDENTIAL, not {max_label!r}"
-        raise ValueError(message)
+        raise SettingError(message)
     return label
 
 

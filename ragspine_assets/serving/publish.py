@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import Analyzer, AnalyzerName, make_analyzer
 from ragspine_assets.index.lexical import Texts, write_index
 from ragspine_assets.index.tokens import Tokens, in_batches
@@ -117,7 +118,7 @@ def publish_snapshot(
     label = servable_label(max_label)
     terms = make_analyzer(analyzer)
     if keep < 1:
-        raise ValueError(f"keep must be at least 1, the current snapshot; it is {keep}")
+        raise SettingError(f"keep must be at least 1, the current snapshot; it is {keep}")
     root = Path(root)
     with publishing(root), store.connect() as connection:
         raised = snapshots_with_raised_labels(connection, root, label)

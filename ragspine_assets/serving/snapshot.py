@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-import duckdb
 import pyarrow as pa
 
 from ragspine_assets.graph import DuckDBGraphStore
@@ -28,6 +27,7 @@ from ragspine_assets.serving.snapshot_files import (
     read_manifest,
 )
 from ragspine_assets.store.chunk_store import StoredChunk
+from ragspine_assets.store.database import memory_database
 
 if TYPE_CHECKING:
     from ragspine_assets.index.analysis import AnalyzerName
@@ -217,9 +217,7 @@ class Snapshot:
 
     def graph(self) -> DuckDBGraphStore:
         """Return the graph view: `DuckDBGraphStore` over a database in memory, loaded from the snapshot."""
-        connection = duckdb.connect(
-            ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-        )
+        connection = memory_database()
         for name, table in self._graph.items():
             connection.register("_published", table)
             connection.execute(f"CREATE TABLE {name} AS FROM _published")

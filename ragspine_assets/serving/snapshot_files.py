@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ragspine_assets.errors import RagspineError
+
 FORMAT = 1
 """Version of the layout. A reader refuses any other."""
 
@@ -36,7 +38,7 @@ _TOGETHER = 4
 """Files that are hashed, or brought to disk, at the same time."""
 
 
-class SnapshotError(RuntimeError):
+class SnapshotError(RagspineError, RuntimeError):
     """A snapshot cannot be opened or published; the message says why and what to do. It holds no document text."""
 
 

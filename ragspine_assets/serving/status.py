@@ -82,19 +82,17 @@ def _ask_store(path: Path, manifest: Manifest | None, published: datetime | None
         return "missing", None, None
     import duckdb
 
+    from ragspine_assets.store.database import StoreBusyError, StoreError, open_database
+
+    since = (published or datetime.fromtimestamp(0, UTC)).replace(tzinfo=None)
+    labels = list(manifest.labels if manifest else _LABELS)
     try:
         # Read only: opened for writing, it would lock out a run that starts now.
-        connection = duckdb.connect(str(path), read_only=True)
-    except duckdb.Error as error:
-        busy = "lock" in str(error).casefold()
-        return ("in use by a run" if busy else f"cannot be read ({type(error).__name__})"), None, None
-    try:
-        since = (published or datetime.fromtimestamp(0, UTC)).replace(tzinfo=None)
-        labels = list(manifest.labels if manifest else _LABELS)
-        waiting = connection.execute(_WAITING, {"since": since, "labels": labels}).fetchall()[0][0]
-        problems = connection.execute(_PROBLEMS, {"labels": labels}).fetchall()[0][0]
-    except duckdb.Error as error:
+        with open_database(path, wait_s=0, read_only=True) as connection:
+            waiting = connection.execute(_WAITING, {"since": since, "labels": labels}).fetchall()[0][0]
+            problems = connection.execute(_PROBLEMS, {"labels": labels}).fetchall()[0][0]
+    except StoreBusyError:
+        return "in use by a run", None, None
+    except (StoreError, duckdb.Error) as error:
         return f"cannot be read ({type(error).__name__})", None, None
-    finally:
-        connection.close()
     return "ready", waiting, problems

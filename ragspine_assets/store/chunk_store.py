@@ -21,6 +21,8 @@ from .database import (
     MEMORY_LIMIT,
     VALUES_TOGETHER,
     StoreError,
+    engine_error,
+    engine_errors_translated,
     longest_together,
     open_database,
     raise_memory_limit,
@@ -166,7 +168,8 @@ class ChunkStore:
         connection = self._kept or self._open()
         self._connection = connection
         try:
-            yield connection
+            with engine_errors_translated(self.path):
+                yield connection
         except BaseException:
             # Whatever state it is in, the next call finds the file as it is on disk.
             self._keep(None)
@@ -341,4 +344,4 @@ def insert_chunks(connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.Re
                 )
         except duckdb.Error as error:
             message = f"The chunks could not be stored ({type(error).__name__}); nothing was changed."
-            raise StoreError(message) from None
+            raise engine_error(error) or StoreError(message) from None

@@ -1,7 +1,7 @@
-"""Opening the store: its lock, its permissions, its spill files (SPEC 3.1, 3.6).
+"""The one door to the store's file: its lock, its permissions, its spill files, its errors (SPEC 3.1, 3.6).
 
-The only mutex is DuckDB's lock on the file, which the kernel frees when its holder dies. A second writer waits with
-back-off and then fails with a message that names the holder.
+Whoever wants a DuckDB connection gets it here. The only mutex is DuckDB's lock on the file, which the kernel frees when
+its holder dies. A second writer waits with back-off and then fails with a message that names the holder.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
-import numpy as np
-import pyarrow as pa
-from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from ragspine_assets.errors import RagspineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MEMORY = ":memory:"
 MEMORY_LIMIT = "192MB"
@@ -29,12 +32,14 @@ _BUSY = re.compile(
 )
 _OTHER_CONFIGURATION = "different configuration"
 
+_guard = threading.Lock()
 _open_paths: dict[str, int] = {}
-_open_paths_guard = threading.Lock()
+_private_blocks = 0
+_public_mask = 0
 _in_transaction: set[int] = set()
 
 
-class StoreError(RuntimeError):
+class StoreError(RagspineError, RuntimeError):
     """The store cannot do what was asked; the message says why and what to do. It never holds document text."""
 
 
@@ -42,21 +47,80 @@ class StoreBusyError(StoreError):
     """Another process holds the store's lock and did not release it in time."""
 
 
-def is_busy(error: BaseException) -> bool:
-    """Tell whether DuckDB refused because another process, or another way of opening, holds the store."""
+def _is_busy(error: BaseException) -> bool:
     return isinstance(error, duckdb.Error) and (
         "Could not set lock" in str(error) or _OTHER_CONFIGURATION in str(error)
     )
 
 
-def busy_error(path: Path, error: BaseException, waited_s: float) -> StoreBusyError:
-    """Return the error for a store that stayed busy; it names the holder."""
-    found = _BUSY.search(str(error))
-    holder = f"process {found['pid']} ({Path(found['program']).name})" if found else "another connection"
-    return StoreBusyError(
-        f"The store {path} is in use by {holder}; waited {waited_s:.0f} s. Let it finish or end it, then run again. "
-        "A process that dies frees the store by itself."
-    )
+def engine_error(error: duckdb.Error, path: str | Path = "", waited_s: float = 0.0) -> StoreError | None:
+    """Return our error for one of DuckDB's that is about the file, the disk or the memory; None for any other.
+
+    Errors of a query quote what they fail on, so of those nothing is translated.
+
+    Args:
+        error: what DuckDB raised.
+        path: the store, to be named.
+        waited_s: how long its lock was waited for, in seconds.
+    """
+    store = f"The store {path}" if path else "The store"
+    if _is_busy(error):
+        found = _BUSY.search(str(error))
+        holder = f"process {found['pid']} ({Path(found['program']).name})" if found else "another connection"
+        return StoreBusyError(
+            f"{store} is in use by {holder}; waited {waited_s:.0f} s. Let it finish or end it, then run again. "
+            "A process that dies frees the store by itself."
+        )
+    if "not a valid DuckDB database file" in str(error):
+        return StoreError(
+            f"{path or 'The file'} is not a store: it is no DuckDB file. Choose another STORE=, or move the file away."
+        )
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return StoreError(
+            f"{store} needs more memory than DuckDB may take ({type(error).__name__}). Nothing was changed. End other "
+            "programs, or make room on the disk that holds the store, then run again."
+        )
+    if isinstance(
+        error, (duckdb.IOException, duckdb.FatalException, duckdb.InternalException, duckdb.TransactionException)
+    ):
+        return StoreError(
+            f"{store} cannot be read or written ({type(error).__name__}): the disk is full, its folder may not be written "
+            "by this user, or the file is damaged. Make room, change the permissions or restore a copy of the store, then "
+            "run again."
+        )
+    return None
+
+
+@contextmanager
+def engine_errors_translated(path: str | Path) -> Iterator[None]:
+    """Turn what DuckDB says about the file, the disk or the memory into a `StoreError`; other errors pass."""
+    try:
+        yield
+    except duckdb.Error as error:
+        if (ours := engine_error(error, path)) is None:
+            raise
+        raise ours from None
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Let whatever this process creates be its user's alone: 0600, folders 0700.
+
+    DuckDB creates its log and its spill files whenever it wants to, so the mask stays as long as any block of any thread
+    runs; the last one to end gives the process its own mask back.
+    """
+    global _private_blocks, _public_mask
+    with _guard:
+        if not _private_blocks:
+            _public_mask = os.umask(0o077)
+        _private_blocks += 1
+    try:
+        yield
+    finally:
+        with _guard:
+            _private_blocks -= 1
+            if not _private_blocks:
+                os.umask(_public_mask)
 
 
 def _prepare_folder(path: Path) -> None:
@@ -82,95 +146,148 @@ def spill_folder(path: Path) -> Path:
     return path.with_name(path.name + ".tmp")
 
 
+def memory_database(
+    *, memory_limit: str = "", threads: int | None = None, spill: str | Path = ""
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory, which is the caller's to close.
+
+    Args:
+        memory_limit: what DuckDB's buffers may take; what it chooses itself where empty.
+        threads: how many threads a query may use; at most 4 when not given.
+        spill: folder for what does not fit; nothing is written to disk where empty.
+    """
+    return _opened(MEMORY, memory_limit, threads, spill)
+
+
+def _opened(
+    path: str | Path, memory_limit: str, threads: int | None, spill: str | Path, *, read_only: bool = False
+) -> duckdb.DuckDBPyConnection:
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "temp_directory": str(spill),
+        "threads": str(threads or min(os.cpu_count() or 1, 4)),
+    }
+    if memory_limit:
+        config["memory_limit"] = memory_limit
+    connection = duckdb.connect(str(path), read_only=read_only, config=config)
+    # A long query would draw itself into what a run prints.
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
 @contextmanager
 def open_database(
-    path: str | Path, *, wait_s: float = 30.0, memory_limit: str = MEMORY_LIMIT, threads: int | None = None
+    path: str | Path,
+    *,
+    wait_s: float = 30.0,
+    memory_limit: str = MEMORY_LIMIT,
+    threads: int | None = None,
+    read_only: bool = False,
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the store file for reading and writing, and close it in every case.
+    """Open the store file, and close it in every case.
 
     The file is created with mode 0600, in a folder created with mode 0700 (an existing folder keeps its mode). Spill
     files go beside the store; those that a killed process left are removed. Extensions are never installed.
 
     Args:
-        path: the store file, or ``:memory:``.
+        path: the store file, or ``:memory:``, which takes the memory it needs and writes nothing to disk.
         wait_s: how many seconds to wait, with back-off, for another process to release the lock.
         memory_limit: what DuckDB's buffers may take before it spills.
         threads: how many threads a query may use; at most 4 when not given.
+        read_only: change nothing, and let others read at the same time; the file must be there.
 
     Raises:
         StoreBusyError: the lock was not free in time.
-        StoreError: the file is not a store, or cannot be read or written.
+        StoreError: the file is not a store, or cannot be read or written, now or later in the block.
     """
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "memory_limit": memory_limit,
-        "threads": str(threads or min(os.cpu_count() or 1, 4)),
-    }
     if str(path) == MEMORY:
-        connection = duckdb.connect(MEMORY, config=config)
+        connection = memory_database(threads=threads)
         try:
             yield connection
         finally:
             connection.close()
         return
     path = Path(os.path.abspath(path))
-    config["temp_directory"] = str(spill_folder(path))
-    try:
-        _prepare_folder(path)
-    except OSError as error:
-        raise StoreError(
-            f"The folder {path.parent} of the store cannot be created ({error.strerror}). Choose another STORE=."
-        ) from None
-    # The log beside the store is created by DuckDB at its first write: everything it creates must be private.
-    mask = os.umask(0o077)
-    try:
-        connection = _connect(path, config, wait_s)
+    if not read_only:
+        try:
+            _prepare_folder(path)
+        except OSError as error:
+            raise StoreError(
+                f"The folder {path.parent} of the store cannot be created ({error.strerror}). Choose another STORE=."
+            ) from None
+    with private_files(), engine_errors_translated(path):
+        try:
+            connection = _when_free(
+                lambda: _opened(path, memory_limit, threads, spill_folder(path), read_only=read_only), path, wait_s
+            )
+        except duckdb.Error as error:
+            raise _unopened(path, error) from None
         key = str(path)
-        with _open_paths_guard:
-            if not _open_paths.get(key):
+        with _guard:
+            if not read_only and not _open_paths.get(key):
                 _remove_stale_spill(path)
             _open_paths[key] = _open_paths.get(key, 0) + 1
         try:
+            if not read_only and path.stat().st_mode & 0o077:
+                path.chmod(0o600)
             yield connection
         finally:
-            with _open_paths_guard:
+            with _guard:
                 _open_paths[key] -= 1
             connection.close()
-    finally:
-        os.umask(mask)
 
 
-def _connect(
-    path: Path, config: dict[str, str | bool | int | float | list[str]], wait_s: float
+def attach(
+    connection: duckdb.DuckDBPyConnection, path: Path, name: str, *, wait_s: float = 0.0, read_only: bool = False
+) -> None:
+    """Let a connection reach a second database by a name; wait for its lock as `open_database` does.
+
+    Raises:
+        StoreBusyError: the lock was not free in time.
+        duckdb.Error: the file cannot be opened.
+    """
+    quoted = str(path).replace("'", "''")
+    statement = f"ATTACH '{quoted}' AS {name}{' (READ_ONLY)' if read_only else ''}"
+    _when_free(lambda: connection.execute(statement), path, wait_s)
+
+
+def _when_free(
+    opening: Callable[[], duckdb.DuckDBPyConnection], path: Path, wait_s: float
 ) -> duckdb.DuckDBPyConnection:
+    # The waiting is loaded by who must wait.
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+    try:
+        return opening()
+    except duckdb.Error as error:
+        if not _is_busy(error):
+            raise
     attempts = Retrying(
-        retry=retry_if_exception(is_busy),
+        retry=retry_if_exception(_is_busy),
         stop=stop_after_delay(wait_s),
         wait=wait_random_exponential(multiplier=0.05, max=1.0),
         reraise=True,
     )
     try:
-        connection = attempts(duckdb.connect, str(path), config=config)
+        return attempts(opening)
     except duckdb.Error as error:
-        if is_busy(error):
-            raise busy_error(path, error, wait_s) from None
-        raise StoreError(_unopened(path, error)) from None
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o600)
-    # A long query would draw itself into what a run prints.
-    connection.execute("SET enable_progress_bar = false")
-    return connection
+        if _is_busy(error) and (busy := engine_error(error, path, wait_s)):
+            raise busy from None
+        raise
 
 
-def _unopened(path: Path, error: duckdb.Error) -> str:
-    if "not a valid DuckDB database file" in str(error):
-        return f"{path} is not a store: it is no DuckDB file. Choose another STORE=, or move the file away."
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        return f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
-    return (
-        f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another STORE=."
-    )
+def _unopened(path: Path, error: duckdb.Error) -> StoreError:
+    if "not a valid DuckDB database file" not in str(error):
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            return StoreError(
+                f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
+            )
+        return StoreError(
+            f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another "
+            "STORE=."
+        )
+    return engine_error(error, path) or StoreError(f"{path} is not a store.")
 
 
 @contextmanager
@@ -236,29 +353,6 @@ def buffers_released(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         yield
     finally:
         connection.execute(f"SET memory_limit = '{limit}'")
-
-
-def table_of(columns: Mapping[str, Sequence[str | float | None]], schema: pa.Schema) -> pa.Table:
-    """Return columns of texts and numbers as an Arrow table, made buffer by buffer.
-
-    Arrow's own conversion of Python lists loads pandas first, which takes a fifth of a second and 40 MB.
-
-    Args:
-        columns: name to values; None is a null.
-        schema: the columns' types, in their order: texts, integers, floating-point numbers.
-    """
-    return pa.Table.from_arrays([_array_of(columns[field.name], field.type) for field in schema], schema=schema)
-
-
-def _array_of(values: Sequence[str | float | None], kind: pa.DataType) -> pa.Array:
-    known = np.array([value is not None for value in values], bool)
-    held = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    if kind != pa.string():
-        numbers = np.array([value or 0 for value in values], kind.to_pandas_dtype())
-        return pa.Array.from_buffers(kind, len(values), [held, pa.py_buffer(numbers)])
-    texts = [str(value or "").encode() for value in values]
-    ends = np.fromiter(accumulate(map(len, texts), initial=0), np.int32, len(texts) + 1)
-    return pa.Array.from_buffers(kind, len(values), [held, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
 
 
 @contextmanager

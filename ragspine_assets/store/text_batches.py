@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 import duckdb
 import pyarrow as pa
 
-from ragspine_assets.store.database import longest_together, registered, table_of
+from ragspine_assets.store.arrow_tables import table_of
+from ragspine_assets.store.database import longest_together, registered
 
 CHARACTERS = 4_000_000
 """About how many code points a group of documents has."""

@@ -6,20 +6,25 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError
+from ragspine_assets.graph import DuckDBGraphStore
+from ragspine_assets.store import ChunkStore, StoreBusyError, StoreError, database
+from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.database import (
     VALUES_TOGETHER,
     buffers_released,
+    engine_error,
     longest_together,
+    memory_database,
     open_database,
     raise_memory_limit,
-    table_of,
     transaction,
 )
 
@@ -79,6 +84,96 @@ def test_the_process_umask_is_restored(tmp_path: Path) -> None:
         assert os.umask(0o022) == 0o022
     finally:
         os.umask(before)
+
+
+@pytest.mark.parametrize("in_threads", [False, True])
+def test_a_store_stays_private_when_another_one_is_closed(tmp_path: Path, in_threads: bool) -> None:
+    def write_and_look() -> tuple[int, int]:
+        with ExitStack() as second:
+            with open_database(tmp_path / "a.duckdb") as first:
+                connection = second.enter_context(open_database(tmp_path / "b.duckdb"))
+                first.execute("CREATE TABLE t AS SELECT 1")
+            connection.execute("CREATE TABLE t AS SELECT 1")
+            return mode(tmp_path / "b.duckdb.wal"), mode(tmp_path / "b.duckdb")
+
+    before = os.umask(0o022)
+    try:
+        if in_threads:
+            with ThreadPoolExecutor(1) as other:
+                assert other.submit(write_and_look).result() == (0o600, 0o600)
+        else:
+            assert write_and_look() == (0o600, 0o600)
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_threads_that_open_and_close_at_once_leave_files_private_and_the_mask_as_it_was(tmp_path: Path) -> None:
+    def work(name: str) -> set[int]:
+        seen = set()
+        for round_ in range(5):
+            with open_database(tmp_path / f"{name}.duckdb") as connection:
+                connection.execute(f"CREATE TABLE t{round_} AS SELECT 1")
+                seen.add(mode(tmp_path / f"{name}.duckdb.wal"))
+        return seen
+
+    before = os.umask(0o022)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert set.union(*pool.map(work, "abcd")) == {0o600}
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_a_graph_store_by_path_opens_its_file_as_the_store_does(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "graph.duckdb"
+    with DuckDBGraphStore(path).connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1")
+        assert mode(path.with_name("graph.duckdb.wal")) == 0o600
+        assert connection.execute("SELECT current_setting('autoinstall_known_extensions')").fetchone() == (False,)
+    assert (mode(path), mode(path.parent)) == (0o600, 0o700)
+
+
+def test_a_graph_store_by_path_waits_for_a_holder(tmp_path: Path) -> None:
+    path = tmp_path / "graph.duckdb"
+    ChunkStore(path).init_schema()
+    process = holder(path, 1.0)
+    try:
+        assert DuckDBGraphStore(path).count_nodes() == 0
+    finally:
+        process.wait(10)
+
+
+def test_only_one_module_opens_duckdb() -> None:
+    package = Path(database.__file__).parents[1]
+    opening = {path for path in package.rglob("*.py") if "duckdb.connect(" in path.read_text("utf-8")}
+    assert opening == {Path(database.__file__)}
+
+
+def test_a_database_in_memory_writes_nothing_to_disk() -> None:
+    with closing(memory_database(memory_limit="20MB", threads=1)) as connection:
+        with pytest.raises(duckdb.OutOfMemoryException) as caught:
+            connection.execute("SELECT list(i ORDER BY hash(i)) FROM range(20_000_000) t(i)").fetchall()
+        assert "needs more memory" in str(engine_error(caught.value))
+
+
+def test_an_error_of_a_query_is_not_translated_since_it_quotes_data() -> None:
+    with closing(memory_database()) as connection, pytest.raises(duckdb.Error) as caught:
+        connection.execute("SELECT 'secret'::INTEGER")
+    assert engine_error(caught.value) is None
+
+
+def test_a_store_that_is_read_only_is_never_created_and_never_changed(tmp_path: Path) -> None:
+    path = tmp_path / "store.duckdb"
+    with pytest.raises(StoreError), open_database(path, read_only=True):
+        pass
+    assert not path.exists()
+    ChunkStore(path).init_schema()
+    with open_database(path, read_only=True) as one, open_database(path, read_only=True) as other:
+        assert one.execute("SELECT count(*) FROM document").fetchone() == (0,)
+        with pytest.raises(duckdb.Error):
+            other.execute("CREATE TABLE t (a INTEGER)")
 
 
 def test_opening_removes_spill_files_of_a_killed_process(tmp_path: Path) -> None:
@@ -170,7 +265,7 @@ def test_values_become_a_table_as_arrow_itself_would_make_it() -> None:
 
 def test_a_table_is_made_without_loading_pandas() -> None:
     program = (
-        "import sys, pyarrow as pa; from ragspine_assets.store.database import table_of; "
+        "import sys, pyarrow as pa; from ragspine_assets.store.arrow_tables import table_of; "
         "table_of({'a': ['x']}, pa.schema([('a', pa.string())])); assert 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
