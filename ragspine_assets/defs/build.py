@@ -49,7 +49,9 @@ def build_defs(
             workers=config.workers,
             allow_mass_removal=config.allow_mass_removal,
         ),
-        "store": StoreResource(path=config.store, wait_s=config.wait_s, turn_s=config.turn_s),
+        "store": StoreResource(
+            path=config.store, wait_s=config.wait_s, turn_s=config.turn_s, starting_s=config.starting_s
+        ),
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
         "chunker": ChunkerResource(spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars),

@@ -43,7 +43,7 @@ def selection_config(config: ServiceConfig, given: Mapping[str, object]) -> dict
 
 
 def make_jobs(config: ServiceConfig, given: Mapping[str, object]) -> tuple[UnresolvedAssetJobDefinition, ...]:
-    """Return the jobs; a run of `refresh` carries its selection in tags and run config, whoever launches it."""
+    """Return the jobs; their runs carry the selection in tags, those of `refresh` in their run config too, whoever launches them."""
     refresh = define_asset_job(
         "refresh",
         selection=AssetSelection.all(),
@@ -52,12 +52,11 @@ def make_jobs(config: ServiceConfig, given: Mapping[str, object]) -> tuple[Unres
         config=selection_config(config, given),
         description="Bring everything up to date with the source folder, profile and facts, and prove the promises.",
     )
+    checks = define_asset_job(
+        "checks",
+        selection=AssetSelection.all_asset_checks(),
+        executor_def=in_process_executor,
+        tags=selection_tags(config),
+        description="Prove every promise on what is stored, changing nothing. Fails when one is broken: this is for CI.",
+    )
     return refresh, checks
-
-
-checks = define_asset_job(
-    "checks",
-    selection=AssetSelection.all_asset_checks(),
-    executor_def=in_process_executor,
-    description="Prove every promise on what is stored, changing nothing. Fails when one is broken: this is for CI.",
-)

@@ -10,6 +10,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from alembic.util.exc import CommandError
@@ -21,6 +22,10 @@ from dagster import (
     JobDefinition,
     TableMetadataValue,
 )
+from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
+from dagster._core.remote_origin import CodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.utils import make_new_run_id
+from dagster._core.workspace.load import location_origin_from_module_name, location_origins_from_yaml_paths
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
@@ -30,11 +35,13 @@ from .failures import explain_failure
 from .jobs import selection_config, selection_tags
 from .process import settle
 from .reports import verdicts, write_junit, write_summary
-from .runs import PID_TAG, close_dead_runs
+from .run_process import PROCESS_TAG, own_identity
+from .runs import close_dead_runs
 
 REPORTS = "build"
 """Folder of the reports for CI, below the working folder."""
 
+_DEFINITIONS = "ragspine_assets.definitions"
 _LOGGERS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 _OUTCOMES = ("new", "changed", "unchanged", "removed", "failed", "no_text")
 
@@ -83,13 +90,16 @@ def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespac
         )
         return 1
     with opened as instance:
-        for run_id in close_dead_runs(instance):
+        for run_id in close_dead_runs(instance, store=config.store, patience_s=config.starting_s):
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
+        run_id = make_new_run_id()
+        _let_the_ui_find_the_job(instance, given.job)
         result = job_def.execute_in_process(
             instance=instance,
             run_config={**_LOGGERS, **(selection_config(config, {}) if given.job == "refresh" else {})},
-            tags={PID_TAG: str(os.getpid()), **selection_tags(config)},
+            tags={PROCESS_TAG: own_identity().tag(run_id), **selection_tags(config)},
             raise_on_error=False,
+            run_id=run_id,
         )
         _report(result, config, given.job, instance)
         _write_reports(result, given.job, given.junit, given.summary)
@@ -126,6 +136,28 @@ def open_instance() -> DagsterInstance:
         return DagsterInstance.get() if home else DagsterInstance.from_config(os.getcwd())
     finally:
         os.close(descriptor)
+
+
+def _let_the_ui_find_the_job(instance: DagsterInstance, job: str) -> None:
+    """See that the next run of this instance says which code location it is of, so that the UI can launch it again.
+
+    Dagster's own way of running a job in a process leaves it out, and offers no argument for it.
+    """
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(_code_location(), SINGLETON_REPOSITORY_NAME), job)
+    create = instance.create_run_for_job
+    instance.create_run_for_job = partial(create, remote_job_origin=origin)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _code_location() -> CodeLocationOrigin:
+    """Return the code location that ``workspace.yaml`` of this folder gives our definitions, else the one it would."""
+    if Path("workspace.yaml").is_file():
+        for origin in location_origins_from_yaml_paths(["workspace.yaml"]):
+            target = getattr(origin, "loadable_target_origin", None)
+            if target is not None and target.module_name == _DEFINITIONS:
+                return origin
+    return location_origin_from_module_name(
+        _DEFINITIONS, None, os.getcwd(), location_name=_DEFINITIONS.partition(".")[0]
+    )
 
 
 def _keep_private(config: ServiceConfig) -> None:

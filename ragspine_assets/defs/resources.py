@@ -26,7 +26,7 @@ from ragspine_assets.policy import DomainProfile, load_profile
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 
-from .runs import close_dead_runs, take_turn
+from .runs import STARTING_S, close_dead_runs, sign, take_turn
 
 
 class _Strict(ConfigurableResource):
@@ -61,13 +61,20 @@ class StoreResource(_Strict):
     path: str = Field("data/ragspine.duckdb", description="The store file; created if it is missing.")
     wait_s: float = Field(30.0, ge=0, description="Seconds to wait while another process holds the store.")
     turn_s: float = Field(900.0, ge=0, description="Seconds to wait for runs that started earlier to finish.")
+    starting_s: float = Field(
+        STARTING_S, ge=0, description="Seconds after which a run without a process counts as dead."
+    )
     _kept: ChunkStore = PrivateAttr()
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
-        """Let runs of this instance that started earlier finish first: each proves what it finds, so it must stand still."""
+        """Say which process this run is, and let runs that started earlier finish first.
+
+        Each proves what it finds, so it must stand still.
+        """
         if context.instance is not None and context.run_id:
             say = context.log.info if context.log else lambda _: None
-            close_dead_runs(context.instance, own=context.run_id)
+            sign(context.instance, context.run_id)
+            close_dead_runs(context.instance, own=context.run_id, store=self.path, patience_s=self.starting_s)
             take_turn(context.instance, context.run_id, wait_s=self.turn_s, say=say)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:

@@ -5,23 +5,40 @@ in which runs take their turn. Two runs at once would do no harm to the store, w
 its checks on what the other has half done.
 """
 
+import fcntl
 import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from ragspine_assets.store import StoreBusyError
 
-PID_TAG = "ragspine/pid"
-_OPEN = [DagsterRunStatus.STARTED, DagsterRunStatus.STARTING, DagsterRunStatus.CANCELING]
-_STARTING_TAKES_S = 600.0
-_CLOCKS_DIFFER_S = 5.0
+from .run_process import (
+    OPEN,
+    PROCESS_TAG,
+    Machine,
+    ProcessIdentity,
+    SeenRun,
+    Verdict,
+    judge,
+    lock_holders,
+    others_hold,
+    own_identity,
+    this_machine,
+)
+
+STARTING_S = 1800.0
+"""Seconds for which a run may have no process before it counts as dead, where nobody says otherwise."""
+
 _LISTENS_WITHIN_S = 1.0
+_OURS = "ragspine/"
 
 
 @dataclass(frozen=True)
@@ -41,31 +58,59 @@ class RunAtWork:
     started_s: float
 
 
-def close_dead_runs(instance: DagsterInstance, *, own: str = "") -> list[str]:
-    """Mark runs of this machine whose process is gone as failed.
+def sign(instance: DagsterInstance, run_id: str) -> None:
+    """Write the identity of this process, which runs a run, where others judge it by it."""
+    instance.add_run_tags(run_id, {PROCESS_TAG: own_identity().tag(run_id)})
+
+
+def close_dead_runs(
+    instance: DagsterInstance, *, own: str = "", store: str | Path = "", patience_s: float = STARTING_S
+) -> list[str]:
+    """Mark runs of this machine whose process is gone as failed, or as cancelled if that had been asked for.
+
+    Several may do this at once: one at a time looks, and each run is read once more after its process was seen to be gone.
 
     Args:
         instance: where runs are kept.
         own: the run that asks; it is left alone.
+        store: the store's file: while a process that no run accounts for holds it, no run is given up by its age.
+        patience_s: seconds for which a run may have no process before it counts as dead.
 
     Returns:
         The ids of the runs that were closed.
     """
     closed = []
-    for record in instance.get_run_records(RunsFilter(statuses=_OPEN)):
-        run = record.dagster_run
-        pid = _process_of(instance, run)
-        if run.run_id == own:
-            continue
-        if pid is not None and not _is_alive(pid, _started(record)):
-            why = f"The process {pid} that ran this is gone; whoever started the next run closed it."
-        elif pid is None and (_server_is_gone(run) or _never_started(record)):
-            why = "No process ever took this run up; whoever started the next run closed it."
-        else:
-            continue
-        instance.report_run_failed(run, f"{why} Run again: a run finishes what another began.")
-        closed.append(run.run_id)
+    here = this_machine()
+    with _one_at_a_time(instance):
+        seen = {
+            record.dagster_run.run_id: _seen(instance, record)
+            for record in instance.get_run_records(RunsFilter(statuses=sorted(OPEN, key=str)))
+            if record.dagster_run.run_id != own
+        }
+        held = False
+        if seen and (holders := lock_holders(store) if store else frozenset()):
+            alive = [pid for run in seen.values() if _verdict(run, here) is Verdict.ALIVE for pid in _pids(run)]
+            held = others_hold(holders, alive)
+        for run_id, run in seen.items():
+            if _verdict(run, here, patience_s=patience_s, held=held) is not Verdict.DEAD:
+                continue
+            now = instance.get_run_by_id(run_id)
+            # What a process wrote before it died counts: it may have ended the run, or only now begun it.
+            if now is None or now.status is not run.status or (PROCESS_TAG in now.tags and run.identity is None):
+                continue
+            _close(instance, now, run)
+            closed.append(run_id)
     return closed
+
+
+def _close(instance: DagsterInstance, run: DagsterRun, seen: SeenRun) -> None:
+    pids = _pids(seen)
+    why = f"The process {pids[-1]} that ran this is gone" if pids else "No process ever took this run up"
+    message = f"{why}; whoever started the next run closed it. Run again: a run finishes what another began."
+    if run.status is DagsterRunStatus.CANCELING:
+        instance.report_run_canceled(run, message)
+    else:
+        instance.report_run_failed(run, message)
 
 
 def runs_at_work(instance: DagsterInstance, *, own: str = "") -> list[RunAtWork]:
@@ -76,11 +121,12 @@ def runs_at_work(instance: DagsterInstance, *, own: str = "") -> list[RunAtWork]
         own: a run to leave out.
     """
     found = []
+    here = this_machine()
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
         run: DagsterRun = record.dagster_run
-        pid = _process_of(instance, run)
-        if run.run_id != own and pid is not None and _is_alive(pid, _started(record)):
-            found.append(RunAtWork(run.run_id, run.job_name.strip("_").lower(), pid, _started(record)))
+        seen = _seen(instance, record)
+        if run.run_id != own and _verdict(seen, here) is Verdict.ALIVE:
+            found.append(RunAtWork(run.run_id, run.job_name.strip("_").lower(), _pids(seen)[-1], _started(record)))
     return sorted(found, key=lambda run: (run.started_s, run.run_id))
 
 
@@ -124,76 +170,64 @@ def take_turn(
         time.sleep(poll_s)
 
 
+@contextmanager
+def _one_at_a_time(instance: DagsterInstance) -> Iterator[None]:
+    """Keep other processes of this machine from closing the same runs: a failure would be told twice."""
+    descriptor = os.open(Path(instance.root_directory) / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def _started(record: RunRecord) -> float:
     return record.start_time or record.create_timestamp.timestamp()
 
 
-def _never_started(record: RunRecord) -> bool:
-    return (
-        record.dagster_run.status is DagsterRunStatus.STARTING
-        and time.time() - record.update_timestamp.timestamp() > _STARTING_TAKES_S
+def _verdict(seen: SeenRun, here: Machine, *, patience_s: float = float("inf"), held: bool = False) -> Verdict:
+    return judge(seen, here, now_s=time.time(), patience_s=patience_s, held=held)
+
+
+def _pids(seen: SeenRun) -> list[int]:
+    return [seen.identity.pid] if seen.identity else [pid for pid, _ in seen.reported]
+
+
+def _seen(instance: DagsterInstance, record: RunRecord) -> SeenRun:
+    run = record.dagster_run
+    identity = ProcessIdentity.read(run.tags.get(PROCESS_TAG, ""), run.run_id)
+    return SeenRun(
+        run.status,
+        identity,
+        reported=() if identity else _reported(instance, run),
+        server_is_here=identity is None and _server_is_here(run),
+        changed_s=record.update_timestamp.timestamp(),
+        ours=any(name.startswith(_OURS) for name in run.tags),
     )
 
 
-def _server_is_gone(run: DagsterRun) -> bool:
-    """Tell whether the code server of this machine that was to start a run's process does not listen any more.
-
-    Dagster notes a run's process only after that has loaded the definitions: a server that dies before that leaves a run
-    that nothing else says is dead.
-    """
-    if run.status is not DagsterRunStatus.STARTING:
-        return False
+def _server_is_here(run: DagsterRun) -> bool:
+    """Whether the code server that starts a run's process answers at a socket of this machine's files."""
     try:
-        server = json.loads(run.tags.get(GRPC_INFO_TAG, "{}"))
-        if server.get("socket"):
-            address, family = server["socket"], socket.AF_UNIX
-        elif server.get("port") and server.get("host") in {"localhost", "127.0.0.1"}:
-            address, family = (server["host"], int(server["port"])), socket.AF_INET
-        else:
+        address = json.loads(run.tags.get(GRPC_INFO_TAG, "{}")).get("socket")
+        if not address:
             return False
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.settimeout(_LISTENS_WITHIN_S)
             probe.connect(address)
-    except (ConnectionRefusedError, FileNotFoundError):
-        return True
     except (OSError, ValueError, AttributeError):
         return False
-    return False
+    return True
 
 
-def _process_of(instance: DagsterInstance, run: DagsterRun) -> int | None:
-    """Find the process of a run: in Dagster's own event about it, else in the tag of our launcher.
-
-    The tag comes second, and only for a run that has started: the UI copies tags when a run is launched from another, and
-    they name the process of that one.
-    """
+def _reported(instance: DagsterInstance, run: DagsterRun) -> tuple[tuple[int, float], ...]:
+    """Find the processes that Dagster's own events name for a run, each with the time of the event."""
+    found = []
     for record in instance.get_records_for_run(run.run_id, of_type=DagsterEventType.ENGINE_EVENT).records:
-        event = record.event_log_entry.dagster_event
-        data = getattr(event, "event_specific_data", None) if event else None
+        entry = record.event_log_entry
+        data = getattr(entry.dagster_event, "event_specific_data", None)
         for key, value in (getattr(data, "metadata", None) or {}).items():
-            number = getattr(value, "text", None) or getattr(value, "value", None)
-            if key == "pid" and str(number).isdecimal():
-                return int(str(number))
-    named = run.tags.get(PID_TAG, "")
-    return int(named) if named.isdecimal() and run.status is not DagsterRunStatus.STARTING else None
-
-
-def _is_alive(pid: int, run_started_s: float) -> bool:
-    """Tell whether a process is there and is the one that ran something at a time: numbers are used again."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
-            values = stat.read().rpartition(")")[2].split()
-        # A dead child that nobody has waited for still has a number.
-        if values[0] == "Z":
-            return False
-        with open("/proc/stat", encoding="ascii", errors="replace") as stat:
-            booted = next(float(line.split()[1]) for line in stat if line.startswith("btime "))
-        return booted + int(values[19]) / os.sysconf("SC_CLK_TCK") <= run_started_s + _CLOCKS_DIFFER_S
-    except (OSError, ValueError, IndexError, StopIteration):
-        return True
+            number = str(getattr(value, "text", None) or getattr(value, "value", None))
+            if key == "pid" and number.isdecimal():
+                found.append((int(number), entry.timestamp))
+    return tuple(found)

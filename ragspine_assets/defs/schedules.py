@@ -53,7 +53,7 @@ def make_schedules(
         description="Bring everything up to date and prove the promises, also when no sensor saw a change.",
     )
     def refresh_daily(context: ScheduleEvaluationContext) -> RunRequest:
-        close_dead_runs(context.instance)
+        close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
         return RunRequest(run_config=selection_config(config, given), tags=selection_tags(config))
 
     @schedule(
@@ -65,7 +65,7 @@ def make_schedules(
         description="Prove every promise on what is stored and published, changing nothing.",
     )
     def checks_hourly(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
-        close_dead_runs(context.instance)
+        close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
         for run in runs_at_work(context.instance):
             return SkipReason(f"Run {run.run_id[:8]} ({run.job}) is at work and runs the checks itself.")
         return RunRequest(tags=selection_tags(config))

@@ -84,7 +84,7 @@ def look_for_changes(
         digest = watch_digest(config.source, profile=config.profile, facts=config.facts)
     except SourceError as error:
         return SkipReason(f"Nothing can be watched: {error}.")
-    close_dead_runs(context.instance)
+    close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
     again = ""
     if digest == context.cursor:
         again, why_not = _worth_another_try(context, digest)

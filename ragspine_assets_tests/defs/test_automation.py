@@ -2,9 +2,7 @@
 
 import dataclasses
 import functools
-import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,13 +12,12 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.events import EngineEventData
-from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs, failures, launch, sensors
 from ragspine_assets.defs.failures import FailedRun, explain_failure
-from ragspine_assets.defs.runs import PID_TAG, close_dead_runs, runs_at_work, take_turn
+from ragspine_assets.defs.run_process import PROCESS_TAG, ProcessIdentity, own_identity
+from ragspine_assets.defs.runs import take_turn
 from ragspine_assets.store import ChunkStore, StoreBusyError
 
 CANARY = "Zanzibarquux"
@@ -215,7 +212,7 @@ def test_a_run_whose_process_died_counts_as_failed(
     assert request
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    run = start_run(instance, gone.pid, tags=dict(request.tags))
+    run = start_run(instance, dict(request.tags), dataclasses.replace(own_identity(), pid=gone.pid))
     assert watch.tick() is None
     assert f"Run {run.run_id[:8]} of them failed; it is tried again" in watch.why
 
@@ -223,7 +220,7 @@ def test_a_run_whose_process_died_counts_as_failed(
 def test_while_a_refresh_is_at_work_a_change_waits_and_is_not_forgotten(
     watch: Watch, service: ServiceConfig, instance: dg.DagsterInstance
 ) -> None:
-    run = start_run(instance, os.getpid())
+    run = start_run(instance)
     Path(service.source, "new.txt").write_text("new")
     assert watch.tick() is None
     assert f"Run {run.run_id[:8]} (refresh) is at work" in watch.why
@@ -295,7 +292,7 @@ def test_the_hourly_checks_leave_the_field_to_a_run_that_is_at_work(
 ) -> None:
     repository = build_defs(service).get_repository_def()
     checks = repository.get_schedule_def("checks_hourly")
-    run = start_run(instance_on_disk, os.getpid())
+    run = start_run(instance_on_disk)
     data = checks.evaluate_tick(dg.build_schedule_context(instance=instance_on_disk, repository_def=repository))
     assert not data.run_requests
     assert run.run_id[:8] in (data.skip_message or "")
@@ -315,18 +312,18 @@ def test_what_is_served_has_a_freshness_policy() -> None:
 # -- runs take their turn ------------------------------------------------------------------------------------------------
 
 
-def start_run(instance: dg.DagsterInstance, pid: int, tags: dict[str, str] | None = None) -> dg.DagsterRun:
-    run = instance.create_run_for_job(
-        refresh_job(),
-        tags={PID_TAG: str(pid), **(tags or {})},
-        status=dg.DagsterRunStatus.NOT_STARTED,
-    )
+def start_run(
+    instance: dg.DagsterInstance, tags: dict[str, str] | None = None, who: ProcessIdentity | None = None
+) -> dg.DagsterRun:
+    """Make a run of a process, by default of this one."""
+    run = instance.create_run_for_job(refresh_job(), status=dg.DagsterRunStatus.NOT_STARTED, tags=tags)
+    instance.add_run_tags(run.run_id, {PROCESS_TAG: (who or own_identity()).tag(run.run_id)})
     instance.handle_run_event(run.run_id, dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "refresh"))
     return run
 
 
 def test_a_run_waits_for_one_that_started_earlier_and_never_for_a_later_one(instance: dg.DagsterInstance) -> None:
-    first, second = start_run(instance, os.getpid()), start_run(instance, os.getpid())
+    first, second = start_run(instance), start_run(instance)
     take_turn(instance, first.run_id, wait_s=0)
     with pytest.raises(StoreBusyError, match=rf"Run {first.run_id[:8]} \(refresh, process {os.getpid()}\) is still"):
         take_turn(instance, second.run_id, wait_s=0.1, poll_s=0.02)
@@ -344,7 +341,7 @@ def test_a_run_waits_for_one_that_started_earlier_and_never_for_a_later_one(inst
 def test_a_run_that_cannot_have_its_turn_fails_and_names_who_is_at_work(
     service: ServiceConfig, instance: dg.DagsterInstance
 ) -> None:
-    other = start_run(instance, os.getpid())
+    other = start_run(instance)
     impatient = dataclasses.replace(service, turn_s=0.0)
     result = (
         build_defs(impatient).resolve_job_def("refresh").execute_in_process(instance=instance, raise_on_error=False)
@@ -354,58 +351,6 @@ def test_a_run_that_cannot_have_its_turn_fails_and_names_who_is_at_work(
     run = instance.get_run_by_id(result.run_id)
     assert run
     assert f"Run {other.run_id[:8]}" in explain_failure(instance, run).line
-
-
-def test_a_number_that_another_process_got_since_is_not_taken_for_the_runs_process(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = start_run(instance, os.getpid())
-    assert [each.run_id for each in runs_at_work(instance)] == [run.run_id]
-    assert close_dead_runs(instance) == []
-    later = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        monkeypatch.setattr("ragspine_assets.defs.runs._started", lambda record: time.time() - 3600)
-        reused = start_run(instance, later.pid)
-        assert reused.run_id in close_dead_runs(instance)
-        assert runs_at_work(instance) == []
-    finally:
-        later.kill()
-        later.wait()
-
-
-def test_a_run_that_was_launched_with_the_tags_of_a_dead_one_is_not_taken_for_dead(
-    instance: dg.DagsterInstance,
-) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    copied = instance.create_run_for_job(refresh_job(), tags={PID_TAG: str(dead.pid)})
-    instance.handle_run_event(copied.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
-    assert close_dead_runs(instance) == []
-    instance.report_engine_event("Started process for run.", copied, EngineEventData.in_process(os.getpid()))
-    assert close_dead_runs(instance) == []
-    instance.handle_run_event(copied.run_id, dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "refresh"))
-    assert close_dead_runs(instance) == []
-    assert [run.pid for run in runs_at_work(instance)] == [os.getpid()]
-
-
-def test_a_run_whose_server_died_before_its_process_was_known_is_closed(
-    instance: dg.DagsterInstance, tmp_path: Path
-) -> None:
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "server"))
-        server.listen()
-        info = json.dumps({"host": "localhost", "socket": str(tmp_path / "server")})
-        run = instance.create_run_for_job(refresh_job(), tags={GRPC_INFO_TAG: info})
-        instance.handle_run_event(run.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
-        assert close_dead_runs(instance) == []
-    assert close_dead_runs(instance) == [run.run_id]
-
-
-def test_a_run_that_a_server_of_another_machine_is_starting_is_left_alone(instance: dg.DagsterInstance) -> None:
-    info = json.dumps({"host": "code.example", "port": 1})
-    run = instance.create_run_for_job(refresh_job(), tags={GRPC_INFO_TAG: info})
-    instance.handle_run_event(run.run_id, dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, "refresh"))
-    assert close_dead_runs(instance) == []
 
 
 # -- telling about failures ----------------------------------------------------------------------------------------------

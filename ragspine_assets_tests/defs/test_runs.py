@@ -1,8 +1,6 @@
 """Jobs over a real folder, a real store and a real Dagster instance (SPEC 6)."""
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import dagster as dg
@@ -13,7 +11,6 @@ from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.assets import ALL_ASSETS
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.jobs import selection_config
-from ragspine_assets.defs.runs import PID_TAG, close_dead_runs
 from ragspine_assets.store import ChunkStore
 
 CANARY = "Zanzibarquux"
@@ -212,33 +209,6 @@ def test_a_profile_with_a_wrong_type_fails_the_run_and_names_file_and_key(
     entries = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
     assert "company_name" in entries
     assert "profile.toml" in entries
-
-
-def test_runs_whose_process_is_gone_are_closed_and_others_are_left_alone(instance: dg.DagsterInstance) -> None:
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    alive = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        runs = {
-            pid: instance.create_run_for_job(build_defs().resolve_job_def("checks"), tags={PID_TAG: str(pid)})
-            for pid in (gone.pid, alive.pid)
-        }
-        for dagster_run in runs.values():
-            instance.report_run_started = None  # pyright: ignore[reportAttributeAccessIssue]
-            instance.handle_run_event(
-                dagster_run.run_id,
-                dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, "checks"),
-            )
-        assert close_dead_runs(instance) == [runs[gone.pid].run_id]
-        closed = instance.get_run_by_id(runs[gone.pid].run_id)
-        other = instance.get_run_by_id(runs[alive.pid].run_id)
-        assert closed
-        assert other
-        assert closed.status is dg.DagsterRunStatus.FAILURE
-        assert other.status is dg.DagsterRunStatus.STARTED
-    finally:
-        alive.kill()
-        alive.wait()
 
 
 def test_the_selection_travels_with_a_run_and_decides_what_it_does(
