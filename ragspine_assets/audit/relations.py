@@ -6,6 +6,7 @@ import re
 
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.policy import is_restricted
+from ragspine_assets.serving.leaks import KNOWN, spells_closed
 from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.references import references
 
@@ -36,6 +37,8 @@ _LOCATED = """
     UNION ALL SELECT 'model_evidence', chunk_id FROM model_evidence
     UNION ALL SELECT 'extraction_record', source_locator FROM extraction_record
 """
+# Where people write citations: in facts, and what is made of them.
+_CITING = {"fact", "graph_evidence"}
 # What a model answered about a text that only RESTRICTED documents hold, or nobody any more.
 _CLOSED_ANSWERS = """
     SELECT count(*) FROM model_answer WHERE text_hash NOT IN (
@@ -60,12 +63,15 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
             if is_restricted(label)
         }
         result.counts["RESTRICTED documents in the store"] = len(secret)
+        spells = spells_closed({doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}, secret)
         for place, doc_id, n in connection.execute(
             f"SELECT place, doc_id, count(*) FROM ({_TRACES}) GROUP BY ALL ORDER BY ALL"
         ).fetchall():
             result.checked += n
             if doc_id in secret:
                 result.violate(f"{name(doc_id)} in {place}", n)
+            elif place in _CITING and spells(doc_id):
+                result.violate(f"another spelling of a RESTRICTED document in {place}", n)
         for place, locator, n in connection.execute(
             f"SELECT place, source_locator, count(*) FROM ({_LOCATED}) GROUP BY ALL ORDER BY ALL"
         ).fetchall():
@@ -73,6 +79,8 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
             document = re.sub(r"#[^#]*$", "", locator)
             if document in secret:
                 result.violate(f"{name(document)} in {place}", n)
+            elif place in _CITING and spells(locator):
+                result.violate(f"another spelling of a RESTRICTED document in {place}", n)
         ((answers,),) = connection.execute("SELECT count(*) FROM model_answer").fetchall()
         result.checked += answers
         # Every text is hashed for it: not where nobody asked a model.

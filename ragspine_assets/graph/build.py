@@ -32,10 +32,15 @@ from ragspine_assets.graph.review import TEMPORARY as _REVIEW_TEMPORARY
 from ragspine_assets.graph.review import ReviewDecision, ReviewReport, stage_review, waiting_edges
 from ragspine_assets.graph.screening import ExtractedEdge, Extraction, GraphChunk, extract_relations
 from ragspine_assets.graph.temp_tables import (
+    CITES_CLOSED,
+    CITING,
     RESTRICTED_RANK,
+    closed_documents,
     existing_tables,
+    guarded_documents,
     label_names,
     registered,
+    stage_citations,
     stage_document_states,
     table_of,
     temporary,
@@ -62,6 +67,7 @@ _EVIDENCE = tuple(TABLES["graph_evidence"])
 _KEPT = {"graph_node": _NODE, "graph_edge": _EDGE, "graph_evidence": _EVIDENCE}
 _TEMPORARY = (
     "gx_state",
+    CITING,
     "gx_doc",
     "gx_chunk",
     "gx_text",
@@ -212,6 +218,7 @@ def build_relation_graph(
                 con.execute("CREATE TEMP TABLE gx_chunk AS SELECT * FROM gx_chunk_in")
                 con.execute("CREATE TEMP TABLE gx_text AS SELECT * FROM gx_text_in")
             with registered(con, gx_fact_in=fact_table(facts)):
+                stage_citations(con, ["gx_fact_in"], closed_documents(con, removed=True), guarded_documents(con))
                 con.execute(_STAGE_FACTS.format("gx_fact_in"))
             _derive_and_write(con, profile, vocabulary, extraction, None)
     return graph
@@ -260,11 +267,10 @@ def rebuild_graph(
         con.execute(
             "CREATE TEMP TABLE gx_text AS SELECT doc_id, version, entity, chunk_id, source_locator FROM graph_mention"
         )
+        stage_citations(con, ["fact"], closed_documents(con))
+        hidden = con.execute(f"DELETE FROM fact WHERE {CITES_CLOSED}").fetchall()
+        stage_citations(con, ["fact"], closed_documents(con, removed=True), guarded_documents(con))
         con.execute(_STAGE_FACTS.format("fact"))
-        hidden = con.execute(
-            "DELETE FROM fact WHERE EXISTS (FROM gx_state s WHERE s.restricted AND s.doc_id IN "
-            "(fact.source_doc_id, regexp_extract(fact.source_locator, '^(.*)#[^#]*$', 1)))"
-        ).fetchall()
         report = _derive_and_write(con, profile, vocabulary, extraction or Extraction(), decisions)
         forgotten = forget_answers(con)
     return GraphReport(
@@ -305,20 +311,21 @@ def withdraw_documents(con: duckdb.DuckDBPyConnection, doc_ids: Iterable[str]) -
     tables = existing_tables(con)
     if not ids.num_rows:
         return
-    with transaction(con), registered(con, gx_gone=ids), temporary(con, "gx_lost", "gx_doc", "gx_supported"):
+    with transaction(con), registered(con, gx_gone=ids), temporary(con, "gx_lost", "gx_doc", "gx_supported", CITING):
         for table in ("graph_scan", "graph_mention"):
             if table in tables:
                 con.execute(f"DELETE FROM {table} WHERE doc_id IN (FROM gx_gone)")
+        stage_citations(con, sorted(tables & {"fact", "graph_evidence"}), ids["doc_id"].to_pylist())
         if "fact" in tables:
-            con.execute(f"DELETE FROM fact WHERE {_cites('gx_gone')}")
+            con.execute(f"DELETE FROM fact WHERE {CITES_CLOSED}")
         if not tables.issuperset(_KEPT):
             return
         con.execute(
             f"CREATE TEMP TABLE gx_lost AS SELECT DISTINCT source_doc_id AS doc_id FROM graph_evidence"
-            f" WHERE kind <> 'profile' AND {_cites('gx_gone')}"
+            f" WHERE kind <> 'profile' AND {CITES_CLOSED}"
         )
         write_revision(con, None)
-        con.execute(f"DELETE FROM graph_evidence WHERE kind <> 'profile' AND {_cites('gx_gone')}")
+        con.execute(f"DELETE FROM graph_evidence WHERE kind <> 'profile' AND {CITES_CLOSED}")
         con.execute(f"DELETE FROM graph_node WHERE type = '{DOC}' AND id IN (FROM gx_gone)")
         withdraw_from_model_tables(con, _NATURAL)
         con.execute(
@@ -369,22 +376,13 @@ _MERGE_STATES = f"""
     FROM gx_state s FULL JOIN gx_stated_rank g USING (doc_id)
 """
 
-_STAGE_FACTS = """
+_STAGE_FACTS = f"""
     CREATE TEMP TABLE gx_fact AS
     SELECT f.entity, f.metric_code, f.source_doc_id AS doc_id, f.source_locator,
         CASE WHEN s.doc_id IS NULL THEN 'external' ELSE 'fact' END AS kind
-    FROM {} f LEFT JOIN gx_state s ON s.doc_id = f.source_doc_id
-    WHERE NOT coalesce(s.restricted OR s.removed, FALSE)
-        AND regexp_extract(f.source_locator, '^(.*)#[^#]*$', 1) NOT IN (SELECT doc_id FROM gx_state WHERE restricted)
+    FROM {{}} f LEFT JOIN gx_state s ON s.doc_id = f.source_doc_id
+    WHERE NOT {CITES_CLOSED}
 """
-
-
-def _cites(documents: str) -> str:
-    """Return the condition that a row's source or the document in its locator is one of a table of documents."""
-    return (
-        f"(source_doc_id IN (SELECT doc_id FROM {documents})"
-        f" OR regexp_extract(source_locator, '^(.*)#[^#]*$', 1) IN (SELECT doc_id FROM {documents}))"
-    )
 
 
 def _supported(evidence: str, profile_nodes: str) -> str:

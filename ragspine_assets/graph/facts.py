@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +19,20 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from ragspine_assets.documents.citations import DocumentNames, cited_id
 from ragspine_assets.errors import RagspineError
-from ragspine_assets.graph.temp_tables import registered, stage_document_states, table_of, temporary, transaction
+from ragspine_assets.graph.temp_tables import (
+    CITES_CLOSED,
+    CITING,
+    closed_documents,
+    guarded_documents,
+    registered,
+    stage_citations,
+    stage_document_states,
+    table_of,
+    temporary,
+    transaction,
+)
 from ragspine_assets.graph.values import Fact
 
 if TYPE_CHECKING:
@@ -239,17 +252,16 @@ _DIGEST = f"""
 def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
     """Make the store's facts those of the table, writing the differences only, in one transaction.
 
-    Facts of documents that are RESTRICTED now are not stored: the table is open to any reader (SPEC 5.4).
+    Facts of documents that are RESTRICTED now are not stored, however they spell the document: the table is open to any
+    reader (SPEC 5.4). A fact that spells a document's path in a way of its own is stored under the document's id.
     """
-    with transaction(con), registered(con, gx_fact_in=facts), temporary(con, "gx_state", "gx_fact_wanted"):
+    with transaction(con), temporary(con, "gx_state", "gx_fact_wanted", CITING), ExitStack() as stack:
         stage_document_states(con)
+        known = {doc_id for (doc_id,) in con.execute("SELECT doc_id FROM gx_state").fetchall()}
+        stack.enter_context(registered(con, gx_cited=_under_known_ids(facts, known)))
+        stage_citations(con, ["gx_cited"], closed_documents(con), guarded_documents(con))
         con.execute(
-            """
-            CREATE OR REPLACE TEMP TABLE gx_fact_wanted AS
-            SELECT DISTINCT f.* FROM gx_fact_in f
-            WHERE NOT EXISTS (FROM gx_state s WHERE s.restricted AND s.doc_id IN
-                (f.source_doc_id, regexp_extract(f.source_locator, '^(.*)#[^#]*$', 1)))
-            """
+            f"CREATE OR REPLACE TEMP TABLE gx_fact_wanted AS SELECT DISTINCT * FROM gx_cited WHERE NOT {CITES_CLOSED}"
         )
         added = con.execute(
             f"INSERT INTO fact BY NAME (SELECT * FROM gx_fact_wanted EXCEPT {_STORED}) ORDER BY ALL"
@@ -265,6 +277,28 @@ def write_facts(con: duckdb.DuckDBPyConnection, facts: pa.Table) -> FactsReport:
         rows, digest = _stored_digest(con)
     counts = int(added[0][0]), int(removed[0][0])
     return FactsReport(rows, *counts, written=any(counts), digest=digest)
+
+
+def _under_known_ids(facts: pa.Table, known: Collection[str]) -> pa.Table:
+    """Return facts, those that spell the path of one known document in another way under its id."""
+    names = DocumentNames(known)
+    canonical: dict[str, str] = {}
+    for cited in facts["source_doc_id"].unique().to_pylist():
+        if cited and cited not in known:
+            exact = cited_id(cited, known)
+            same = {exact} if exact else names.same_path(cited)
+            if len(same) == 1:
+                canonical[cited] = next(iter(same))
+    if not canonical:
+        return facts
+    columns = {name: facts[name].to_pylist() for name in facts.schema.names}
+    for row, cited in enumerate(columns["source_doc_id"]):
+        if cited in canonical:
+            place = columns["source_locator"][row]
+            columns["source_doc_id"][row] = canonical[cited]
+            if place.startswith(cited):
+                columns["source_locator"][row] = canonical[cited] + place.removeprefix(cited)
+    return table_of(columns, facts.schema)
 
 
 def _stored_digest(con: duckdb.DuckDBPyConnection) -> tuple[int, str]:

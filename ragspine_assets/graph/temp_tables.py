@@ -5,21 +5,27 @@ Every temporary table is called `gx_...`; none outlives the call that made it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import duckdb
 import pyarrow as pa
 
+from ragspine_assets.documents.citations import closed_citations
 from ragspine_assets.policy import Sensitivity, read_label
 from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.database import registered, transaction
 
 __all__ = [
+    "CITES_CLOSED",
+    "CITING",
+    "closed_documents",
     "existing_tables",
+    "guarded_documents",
     "label_names",
     "label_ranks",
     "registered",
+    "stage_citations",
     "stage_document_states",
     "table_of",
     "temporary",
@@ -100,3 +106,57 @@ def stage_document_states(con: duckdb.DuckDBPyConnection) -> None:
             """
         )
     con.execute("DROP TABLE gx_stated")
+
+
+CITING = "gx_citing"
+"""Temporary table of what `stage_citations` found, column `citation`."""
+
+
+def stage_citations(
+    con: duckdb.DuckDBPyConnection, relations: Iterable[str], closed: Iterable[str], guarded: Iterable[str] = ()
+) -> None:
+    """Make `gx_citing`: what relations say in `source_doc_id` and `source_locator` that names a closed document, or may.
+
+    Args:
+        con: the connection.
+        relations: tables with the two columns.
+        closed: ids of the closed documents.
+        guarded: ids that only the very id may cite, see `closed_citations`.
+    """
+    closed, guarded = frozenset(closed), frozenset(guarded)
+    citing: set[str] = set()
+    if closed or guarded:
+        tables = existing_tables(con)
+        known = {
+            doc_id
+            for table in ("document", "narrative_chunk")
+            if table in tables
+            for (doc_id,) in con.execute(f"SELECT DISTINCT doc_id FROM {table}").fetchall()
+        }
+        said = " UNION ".join(
+            f"SELECT {column} FROM {relation}"
+            for relation in relations
+            for column in ("source_doc_id", "source_locator")
+        )
+        rows = con.execute(said).fetchall() if said else []
+        citing = closed_citations((citation for (citation,) in rows if citation), known | closed, closed, guarded)
+    with registered(con, gx_citing_in=table_of({"citation": sorted(citing)}, pa.schema([("citation", pa.string())]))):
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {CITING} AS SELECT * FROM gx_citing_in")
+
+
+def closed_documents(con: duckdb.DuckDBPyConnection, *, removed: bool = False) -> list[str]:
+    """Return the documents that are RESTRICTED by `gx_state`; where asked for, those that are gone too."""
+    where = "restricted OR removed" if removed else "restricted"
+    return [doc_id for (doc_id,) in con.execute(f"SELECT doc_id FROM gx_state WHERE {where}").fetchall()]
+
+
+def guarded_documents(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the documents above INTERNAL by `gx_state`: what is cited and unknown counts as INTERNAL (SPEC 5.2)."""
+    return [
+        doc_id
+        for (doc_id,) in con.execute(f"SELECT doc_id FROM gx_state WHERE rank > {Sensitivity.INTERNAL.rank}").fetchall()
+    ]
+
+
+CITES_CLOSED = f"(source_doc_id IN (FROM {CITING}) OR source_locator IN (FROM {CITING}))"
+"""Condition that a row cites a closed document, after `stage_citations`."""

@@ -7,7 +7,7 @@ part in any score, rank or number of results, and cannot be handed out by mistak
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -150,18 +150,25 @@ def is_active(chunk: Chunk) -> bool:
     return not isinstance(chunk, StoredChunk) or chunk.active
 
 
-def is_servable(chunk: Chunk) -> bool:
-    """Tell whether a chunk may be found at all: it is of an active version and not RESTRICTED (SPEC 1.8, 4.3)."""
-    return is_active(chunk) and not is_restricted(chunk.sensitivity)
-
-
 def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
     """Return the corpus of the servable ones among some chunks, in whatever order they come.
 
-    Of two active chunks with one id the later counts, and if it is RESTRICTED then neither does.
+    Of two active chunks with one id the later counts. A document has the highest label of its chunks, as in the graph:
+    the window of an open chunk could show what a closed one says.
     """
     latest = {chunk.chunk_id: chunk for chunk in chunks if is_active(chunk)}
-    servable = sorted(filter(is_servable, latest.values()), key=lambda chunk: natural_key(chunk.chunk_id))
+    labels: dict[str, Sensitivity] = {}
+    for chunk in latest.values():
+        label = read_label(chunk.sensitivity)
+        labels[chunk.doc_id] = max(labels.get(chunk.doc_id, label), label)
+    servable = sorted(
+        (
+            chunk if read_label(chunk.sensitivity) is label else replace(chunk, sensitivity=label.value)
+            for chunk in latest.values()
+            if not is_restricted(label := labels[chunk.doc_id])
+        ),
+        key=lambda chunk: natural_key(chunk.chunk_id),
+    )
     texts: dict[str, list[Chunk]] = {}
     for chunk in servable:
         texts.setdefault(chunk.doc_id, []).append(chunk)

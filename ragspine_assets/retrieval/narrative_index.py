@@ -15,8 +15,8 @@ from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.index.lexical import best
-from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
-from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, is_servable, version_of
+from ragspine_assets.policy.lattice import Sensitivity, is_known_label, is_restricted, read_label
+from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
@@ -154,7 +154,8 @@ class NarrativeIndex:
         version = self._versions.get(meta.doc_id, 0) + bool(chunks)
         self._versions[meta.doc_id] = version
         # What may not be served is not kept either: nothing here has a use for it.
-        self._documents[meta.doc_id] = [_stored(chunk, version) for chunk in chunks if is_servable(chunk)]
+        closed = any(is_restricted(chunk.sensitivity) for chunk in chunks)
+        self._documents[meta.doc_id] = [] if closed else [_stored(chunk, version) for chunk in chunks]
         self._prepared = None
         return len(chunks)
 
@@ -279,8 +280,6 @@ def _sharing_windows(chunks: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
     """Let neighbours with the same window hold one copy of it; each row of a store comes with its own."""
     window = ""
     for chunk in chunks:
-        if not is_servable(chunk):
-            continue
         if chunk.window_text and chunk.window_text == window:
             yield replace(chunk, window_text=window)
         else:

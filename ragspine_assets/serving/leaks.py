@@ -8,10 +8,14 @@ headings, entities and single words. What servable documents, facts or the profi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, cast
+from urllib.parse import unquote
 
 import duckdb
 import numpy as np
@@ -333,11 +337,10 @@ def _servable_material(
     """Yield what is no secret: the format, the profile, facts, servable documents with all that is known of them."""
     yield _format_names(snapshot)
     yield "\n".join(_strings_in(profile) if profile else profile_names(connection))
-    yield from _joined(
-        connection,
-        "SELECT source_doc_id, metric_code, entity, period, unit, source_doc_id, source_locator FROM fact",
-        closed,
+    yield from _uncited(
+        connection, "SELECT source_doc_id, source_locator, metric_code, entity, period, unit FROM fact", closed
     )
+    closed = closed | _copies(connection, closed)
     yield from _joined(
         connection,
         "SELECT doc_id, doc_id, title, topic, entity, geography, period, language, source_locator, parent_locator, "
@@ -374,6 +377,67 @@ def _joined(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str])
     rows = _rows(connection, query)
     while batch := list(islice(rows, _JOINED)):
         yield "\n".join(value for owner, *values in batch if owner not in closed for value in values if value)
+
+
+def _copies(connection: duckdb.DuckDBPyConnection, closed: set[str]) -> set[str]:
+    """Return the documents with the bytes of a closed one that no row of ``metadata.csv`` opens: nothing explains them."""
+    hashes: dict[str, set[str]] = {}
+    for doc_id, content in connection.execute(
+        "SELECT doc_id, content_hash FROM document WHERE content_hash != '' AND label_reason NOT LIKE 'row of metadata.csv%' "
+        "UNION SELECT doc_id, content_hash FROM document WHERE content_hash != '' AND doc_id IN (SELECT unnest(?))",
+        [sorted(closed)],
+    ).fetchall():
+        hashes.setdefault(content, set()).add(doc_id)
+    return set().union(*(owners for owners in hashes.values() if owners & closed))
+
+
+def spells_closed(known: Collection[str], closed: Collection[str]) -> Callable[[str], bool]:
+    """Return a test whether a citation names one of some closed documents, in whatever spelling (SPEC 5.2, 5.4).
+
+    The very id of a known document, with or without version and place, names that document and no other.
+    """
+    ends: set[str] = set()
+    for doc_id in closed:
+        parts = _plain_path(doc_id).split("/")
+        whole = ["/".join(parts[first:]) for first in range(len(parts))]
+        ends.update(whole, (end.rpartition(".")[0] or end for end in whole))
+    ends.discard("")
+
+    @cache
+    def spells(citation: str) -> bool:
+        head = re.sub(r"(?:@v\d+)?(?:#[^#]*)?\Z", "", citation)
+        for exact in (citation, head):
+            if exact in known:
+                return exact in closed
+        plain = _plain_path(citation)
+        # A path begins where a part, a word or a quotation begins, and ends where a word does.
+        starts = [0, *(match.end() for match in re.finditer(r"[^\w.-]", plain))]
+        stops = [len(plain), *(match.start() for match in re.finditer(r"[^\w-]", plain))]
+        return any(plain[start:stop] in ends for start in starts[:_CUTS] for stop in stops[:_CUTS])
+
+    return spells
+
+
+def _uncited(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str]) -> Iterator[str]:
+    """Yield what facts say, but of those whose source or locator names a closed document."""
+    spells = spells_closed({doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}, closed)
+    rows = _rows(connection, query)
+    while batch := list(islice(rows, _JOINED)):
+        yield "\n".join(value for row in batch if not (spells(row[0]) or spells(row[1])) for value in row if value)
+
+
+KNOWN = "SELECT doc_id FROM document UNION SELECT doc_id FROM narrative_chunk"
+"""Query for the ids of all documents."""
+
+_CUTS = 64
+
+
+def _plain_path(path: str) -> str:
+    """Return a path in the plainest letters there are for it."""
+    plain = unicodedata.normalize("NFKD", unquote(path)).casefold()
+    plain = "".join(char for char in plain if unicodedata.category(char) not in {"Mn", "Cf", "Cc"})
+    plain = re.sub(r"[/\\\u2044\u2215\s]*[/\\\u2044\u2215][/\\\u2044\u2215\s]*(?:\.[/\\])*", "/", plain)
+    return re.sub(r"\s+", " ", plain).strip(" /")
 
 
 def _strings_in(value: object) -> Iterator[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragspine_assets.graph import FactsError, fact_table, facts_of, read_facts, write_facts
+from ragspine_assets.graph import Fact, FactsError, fact_table, facts_of, read_facts, write_facts
+from ragspine_assets_tests.documents.test_citations import CLOSED, SPELLINGS
 
 from .conftest import Store, fact
 
@@ -161,6 +162,28 @@ def test_facts_of_restricted_documents_are_not_stored(store: Store) -> None:
     kept = store.con.execute("SELECT source_doc_id, source_locator FROM fact ORDER BY ALL").fetchall()
     assert kept == [("open.csv", "open.csv#row2"), ("unknown.csv", "unknown.csv#row2")]
     assert report.rows == 2
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_facts_of_a_restricted_document_are_not_stored_however_they_spell_it(store: Store, spelling: str) -> None:
+    store.add(CLOSED, "text", label="RESTRICTED")
+    store.add("open.txt", "text")
+    rows = [
+        Fact("REV", "NORD", "FY", "2024", 1.0, "EUR", spelling, "para1"),
+        Fact("REV", "NORD", "FY", "2024", 2.0, "EUR", "open.txt", spelling),
+        Fact("REV", "NORD", "FY", "2024", 3.0, "EUR", "open.txt@v1", "open.txt#para1"),
+    ]
+    assert write_facts(store.con, fact_table(rows)).rows == 1
+    # It is stored under the very id, so that a label that is raised later takes it along.
+    assert store.con.execute("SELECT source_doc_id FROM fact").fetchall() == [("open.txt",)]
+
+
+def test_a_spelling_of_its_own_does_not_make_a_confidential_document_internal(store: Store) -> None:
+    store.add("a/plan.txt", "text", label="CONFIDENTIAL")
+    store.add("b/plan.txt", "text", label="CONFIDENTIAL")
+    rows = [fact("A\\Plan.txt"), fact("plan.txt")]
+    assert write_facts(store.con, fact_table(rows)).rows == 1
+    assert store.con.execute("SELECT source_doc_id FROM fact").fetchall() == [("a/plan.txt",)]
 
 
 def test_facts_whose_document_was_raised_since_are_taken_out(store: Store) -> None:

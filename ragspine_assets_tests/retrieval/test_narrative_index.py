@@ -243,8 +243,8 @@ def test_restricted_documents_change_no_score_no_rank_and_no_count(
     texts: list[str], secrets: list[str], query: str, analyzer: AnalyzerName
 ) -> None:
     public = [chunk(text, f"p{n}") for n, text in enumerate(texts)]
-    # Among and between the others in the order of ids, and in one of their documents.
-    hidden = [chunk(text, f"p{n}", 1, sensitivity="RESTRICTED") for n, text in enumerate(secrets)]
+    # Among and between the others in the order of ids.
+    hidden = [chunk(text, f"p{n}+", 1, sensitivity="RESTRICTED") for n, text in enumerate(secrets)]
     options = {"analyzer": analyzer, "embedding_backend": HashingBackend(), "query_rewriter": Variants("grid")}
     alone = NarrativeIndex(public, **options).retrieve(query)
     assert NarrativeIndex([*hidden, *public], **options).retrieve(query) == alone
@@ -257,3 +257,16 @@ def test_counting_restricted_documents_would_show() -> None:
 
 def test_a_hit_shows_no_text_in_a_log() -> None:
     assert "solar" not in repr(hit(chunk("solar", title="solar", heading="solar", window_text="solar")))
+
+
+def test_one_closed_chunk_closes_its_document_and_the_windows_of_its_other_chunks() -> None:
+    chunks = [
+        chunk("open words", "d", 0, sensitivity="INTERNAL", window_text="open words zanzibar secret"),
+        chunk("zanzibar secret", "d", 1, sensitivity="RESTRICTED"),
+        chunk("open words", "e", 0, sensitivity="INTERNAL"),
+        chunk("open words too", "e", 1, sensitivity="CONFIDENTIAL"),
+    ]
+    index = NarrativeIndex(chunks)
+    hits = index.retrieve("open words")
+    assert {hit.chunk.doc_id for hit in hits} == {"e"}
+    assert {hit.chunk.sensitivity for hit in hits} == {"CONFIDENTIAL"}

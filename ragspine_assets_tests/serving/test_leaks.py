@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from ragspine_assets.serving import leaks
+from ragspine_assets_tests.conftest import Pipeline
+from ragspine_assets_tests.documents.test_citations import CLOSED, KNOWN, SPELLINGS
+
+ROWS = "doc_id,sensitivity\nhr/pay.txt,RESTRICTED\n"
 
 
 @pytest.mark.parametrize("at_once", [1, 7, leaks.PIECE, 1 << 20])
@@ -16,3 +20,29 @@ def test_a_piece_is_found_wherever_blocks_begin(monkeypatch: pytest.MonkeyPatch,
     assert leaks._present(data, pieces).tolist() == np.intersect1d(everywhere, pieces).tolist()
     assert len(leaks._present(data[: leaks.PIECE], pieces)) == 1
     assert not len(leaks._present(data[: leaks.PIECE - 1], pieces))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_spelling_of_a_closed_document_is_seen(spelling: str) -> None:
+    assert leaks.spells_closed(KNOWN, {CLOSED})(spelling)
+
+
+@pytest.mark.parametrize(
+    "citation", ["open/notes.txt", "open/notes.txt#para3", "notes.txt@v2#c1", "elsewhere.pdf", "hr"]
+)
+def test_the_id_of_an_open_document_and_other_names_are_not(citation: str) -> None:
+    assert not leaks.spells_closed(KNOWN, {CLOSED})(citation)
+
+
+def test_a_fact_that_cites_a_closed_document_explains_nothing(pipeline: Pipeline) -> None:
+    pipeline.write({"hr/pay.txt": "Zanzibarquux earns 7.", "open.txt": "Nothing.", "metadata.csv": ROWS})
+    pipeline.intake()
+    with pipeline.store.connect() as connection:
+        for source in ("hr/Pay.txt", "open.txt"):
+            connection.execute(
+                "INSERT INTO fact (metric_code, entity, source_doc_id, source_locator) VALUES ('M', 'E', ?, '#para1')",
+                [source],
+            )
+        told = "".join(leaks._uncited(connection, "SELECT source_doc_id, source_locator FROM fact", {"hr/pay.txt"}))
+    assert "open.txt" in told
+    assert "Pay" not in told
