@@ -7,6 +7,7 @@ from ragspine_assets.chunking.layout import LayoutAwareChunker
 from ragspine_assets.chunking.parent_child import ParentChildChunker
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
+from ragspine_assets.chunking.structure import StructureChunker
 from ragspine_assets.chunking.third_party import ChunkerError
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "LayoutAwareChunker",
     "ParentChildChunker",
     "SentenceWindowChunker",
+    "StructureChunker",
     "chunk_document",
     "make_chunker",
 ]

@@ -14,6 +14,7 @@ from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.chunking.spans import CutChunker
 from ragspine_assets.errors import SettingError
+from ragspine_assets.chunking.structure import StructureChunker
 
 ENTRY_POINT_GROUP = "ragspine.chunkers"
 """Where third parties register chunkers: trusted code, since it sees RESTRICTED text."""
@@ -39,6 +40,7 @@ _BUILT_IN: Mapping[str, type[CutChunker]] = {
     "parent_child": ParentChildChunker,
     "small_to_big": ParentChildChunker,
     "sentence_window": SentenceWindowChunker,
+    "structure": StructureChunker,
 }
 
 
@@ -48,7 +50,7 @@ def make_chunker(spec: str | None = None, **kwargs: object) -> Chunker | None:
     Args:
         spec: ``none`` or blank for the built-in rule; ``default`` (``recursive``, ``structural``), ``layout``, ``laws``
             (``law``, ``legal``), ``qa`` (``faq``), ``book`` (``chapter``), ``parent_child`` (``small_to_big``),
-            ``sentence_window``, or a name that a third party registered as an entry point in the group
+            ``sentence_window``, ``structure``, or a name that a third party registered as an entry point in the group
             ``ragspine.chunkers``. Case, spaces and the kind of separator do not matter. ``None`` reads
             ``RAGSPINE_CHUNKER``.
         **kwargs: what the chunker is made with, such as ``window_size``.

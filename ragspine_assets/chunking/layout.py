@@ -29,6 +29,12 @@ _NUMBERED = (
     rf"(?:[0-9０-９]+(?:[.．][0-9０-９]+)*|[{_HAN}]+|{_ROMAN}|{_ROMAN.lower()})"
     rf"(?:[.．](?![0-9A-Za-z０-９])|[、)）])(?={_BLANKS}\S)"
 )
+# "1.2 Introduction": without a mark behind the number only where the line is short, begins like a name and ends without
+# a full stop, since "3.5 million" begins a line of prose.
+_SECTION_NUMBER = (
+    r"[0-9０-９]{1,3}(?:[.．][0-9０-９]{1,3})+[^\S\n]+(?![^\W\d_A-Z\u00c0-\uffff])(?=[^\W\d_])"
+    r"[^\n。！？；.!?;,，、]{1,60}(?=\n|\Z)"
+)
 _SHORT_LINE = r"[^\n。！？；…，、：.!?;,:]{1,30}(?=\n|\Z)"
 _CLAUSE = (
     rf"{_ORDINAL}[条條款项項]"
@@ -49,8 +55,10 @@ _ADORNED = rf"(?:\#{{1,6}}[^\S\n]{_BLANKS})?[*_]{{0,3}}"
 class LayoutAwareChunker(CutChunker):
     """Cuts at headings first, then each section by the built-in rule (SPEC 2.5)."""
 
-    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ATX}|{_CHAPTER}|{_NUMBERED}|{_SHORT_LINE}")
+    marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ATX}|{_CHAPTER}|{_NUMBERED}|{_SECTION_NUMBER}|{_SHORT_LINE}")
     """What a heading looks like in plain text."""
+    numbered: ClassVar[re.Pattern[str]] = re.compile(f"{_ATX}|{_CHAPTER}|{_NUMBERED}|{_SECTION_NUMBER}")
+    """The same, without the lines that are only short."""
     marks_in_markdown: ClassVar[re.Pattern[str] | None] = None
     """What starts a section in Markdown text too, outside of code, comments and HTML."""
     markdown_headings: ClassVar[bool] = True
@@ -72,8 +80,9 @@ class LayoutAwareChunker(CutChunker):
 
         Long headings are shortened, see `shortened_heading`.
         """
-        document = source.canonical
-        headings = self._headings(source, meta)
+        return self._sections_at(source.canonical, self._headings(source, meta))
+
+    def _sections_at(self, document: CanonicalText, headings: list[int]) -> list[tuple[int, int, str]]:
         begins = headings if headings[:1] == [0] else [0, *headings]
         behind = [*begins[1:], len(document.starts)]
         titled = set(headings)

@@ -26,7 +26,13 @@ _SENTENCE_END = re.compile(
     rf"[\n.{_ENDERS}](?:(?<=\n)|((?:{_NOT_A_FULL_STOP}|{_FULL_STOP})"
     rf"[.{_ENDERS}]*+(?:[{_CLOSERS}]++[.{_ENDERS}]*+)*+)[{re.escape(BLANK)}]*+)"
 )
+# A line may end in the middle of a sentence here; white space behind the sentence is no part of it.
+_SENTENCE_END_ACROSS_LINES = re.compile(
+    rf"[.{_ENDERS}](?:(?:{_NOT_A_FULL_STOP}|{_FULL_STOP})[.{_ENDERS}]*+(?:[{_CLOSERS}]++[.{_ENDERS}]*+)*+)"
+)
 _ENUMERATOR_CHARS = 4
+# Behind the end of a sentence so many code points may decide whether it is one.
+_BEHIND_AN_END = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,21 @@ def _sentences(document: CanonicalText, max_chars: int) -> tuple[list[int], list
     if start < len(text):
         add(len(text))
     return starts, ends, paragraphs
+
+
+def sentence_ends(text: str, start: int, limit: int) -> list[int]:
+    """Return the offsets behind the sentences that end from ``start`` to ``limit``, lines being no ends (SPEC 2.7, 2.10)."""
+    found: list[int] = []
+    for match in _SENTENCE_END_ACROSS_LINES.finditer(text, start, limit + _BEHIND_AN_END):
+        end = match.end()
+        if end > limit:
+            break
+        line = text.rfind("\n", max(end - _ENUMERATOR_CHARS - 1, 0), match.start()) + 1
+        begins_near = line > 0 or match.start() <= _ENUMERATOR_CHARS
+        # "1." at the beginning of a line numbers what follows.
+        if not (begins_near and text[end - 1] == "." and text[line : end - 1].isdecimal()):
+            found.append(end)
+    return found
 
 
 def _is_enumerator(text: str, start: int, end: int, following: int) -> bool:

@@ -77,6 +77,9 @@ class Cuts:
         window_para_starts: first paragraph of each window.
         window_para_ends: last paragraph of each window.
         parent_locators: for a chunker that names a parent without showing it; else empty.
+        heading_paths: the headings above each chunk, outermost first, or empty.
+        window_head_starts: offset of what is shown on a line of its own before each window, or empty.
+        window_head_ends: offset behind it; equal to its start where there is nothing.
     """
 
     starts: list[int] = field(default_factory=list)
@@ -91,6 +94,9 @@ class Cuts:
     window_para_starts: list[int] = field(default_factory=list)
     window_para_ends: list[int] = field(default_factory=list)
     parent_locators: list[str] = field(default_factory=list)
+    heading_paths: list[tuple[str, ...]] = field(default_factory=list)
+    window_head_starts: list[int] = field(default_factory=list)
+    window_head_ends: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -248,4 +254,7 @@ def columns_from_cuts(
             shown[number] if number >= 0 else other for number, other in zip(cuts.windows, named, strict=True)
         ]
     window_texts = [text[start:end] for start, end in zip(cuts.window_starts, cuts.window_ends, strict=True)]
+    if cuts.window_head_starts:
+        heads = zip(cuts.window_head_starts, cuts.window_head_ends, window_texts, strict=True)
+        window_texts = [f"{text[start:end]}\n{window}" if start < end else window for start, end, window in heads]
     return Columns(meta, numbers, texts, cuts.windows, window_texts)

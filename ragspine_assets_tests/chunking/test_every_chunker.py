@@ -63,7 +63,9 @@ ENDLESS = {
 }
 
 
-@pytest.mark.parametrize("spec", ["default", "layout", "laws", "qa", "book", "parent_child", "sentence_window"])
+@pytest.mark.parametrize(
+    "spec", ["default", "layout", "laws", "qa", "book", "parent_child", "sentence_window", "structure"]
+)
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
 @pytest.mark.parametrize("markup", ["plain", "markdown"])
 def test_no_text_is_too_much(spec: str, text: str, markup: str) -> None:
