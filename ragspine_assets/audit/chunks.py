@@ -187,8 +187,19 @@ def _windows_from_elsewhere(connection: duckdb.DuckDBPyConnection, documents: pa
         for window, place, times in windows.get(doc_id, ()):
             # Looked for around its chunk first: a long document may have thousands of windows.
             near = slice(max(place - len(window), 0), place + len(window))
-            if window not in canonical[near] and window not in canonical:
+            if window not in canonical[near] and window not in canonical and not _is_table(window, canonical):
                 yield doc_id, times
+
+
+def _is_table(window: str, canonical: str) -> bool:
+    """Tell whether a window is the two lines that begin a table, and rows from further down (SPEC 2.10)."""
+    header, _, rest = window.partition("\n")
+    delimiter, _, rows = rest.partition("\n")
+    if not rows or not {*delimiter} <= set("|:- \t") or "-" not in delimiter:
+        return False
+    begins = f"{header}\n{delimiter}"
+    place = canonical.find(begins)
+    return place >= 0 and canonical.find(rows, place + len(begins)) >= 0
 
 
 def audit_chunk_labels(store: ChunkStore) -> AuditResult:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.chunking.default import gather_paragraphs
+from ragspine_assets.chunking.headings import is_contents_line
 from ragspine_assets.chunking.markdown import headings_and_opaque_lines, line_is_in, markdown_headings
 from ragspine_assets.chunking.spans import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.documents.normalise import CanonicalText
@@ -47,6 +48,7 @@ _QUESTION = (
     rf"(?:[Qq][0-9]*|[问問][0-9０-９{_HAN}]*){_BLANKS}[:：、.)）]"
     r"|[^\n]*[?？؟][\"'”’」』)）*]*(?=\n|\Z)"
 )
+_PAGE_NUMBER = re.compile(r"[.·…\s]*[0-9]{0,4}\s*\Z")
 # In a Markdown text a mark may stand in a heading or be emphasised.
 _ADORNED = rf"(?:\#{{1,6}}[^\S\n]{_BLANKS})?[*_]{{0,3}}"
 
@@ -126,6 +128,11 @@ class QaChunker(LayoutAwareChunker):
     marks_in_markdown: ClassVar[re.Pattern[str] | None] = marks
     markdown_headings: ClassVar[bool] = False
 
+    def _headings(self, source: SourceText, meta: DocumentMeta) -> list[int]:
+        # A dataclass with slots is made twice, so that `super()` without arguments would name the first of them.
+        found = super(QaChunker, self)._headings(source, meta)
+        return _without_contents(source.canonical, found)
+
 
 @dataclass(frozen=True, slots=True)
 class BookChunker(LayoutAwareChunker):
@@ -134,6 +141,20 @@ class BookChunker(LayoutAwareChunker):
     marks: ClassVar[re.Pattern[str]] = re.compile(f"{_ADORNED}(?:{_CHAPTER}|{_CHAPTER_IN_WORDS})")
     marks_in_markdown: ClassVar[re.Pattern[str] | None] = marks
     markdown_headings: ClassVar[bool] = False
+
+
+def _without_contents(document: CanonicalText, questions: list[int]) -> list[int]:
+    """Leave out questions of a table of contents: those that lead to a page, and runs of those that are asked again."""
+    text, starts, ends = document.text, document.starts, document.ends
+    listed = [is_contents_line(text, starts[i], ends[i]) for i in questions]
+    names = [_PAGE_NUMBER.sub("", text[starts[i] : ends[i]]) for i in questions]
+    last = {name: position for position, name in enumerate(names)}
+    asked = set(questions)
+    return [
+        i
+        for position, i in enumerate(questions)
+        if not listed[position] and not (last[names[position]] > position and (i + 1 in asked or i - 1 in asked))
+    ]
 
 
 def _marked(document: CanonicalText, marks: re.Pattern[str]) -> list[int]:

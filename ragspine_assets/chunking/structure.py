@@ -36,6 +36,8 @@ _CLAUSE = re.compile(r"[,;:、，；：)）\]」』](?=\s)|[、，；：」』]|
 _SPACE = re.compile(r"\s+")
 _WIDTH_LINES = 24
 _LONG_ENOUGH_TO_WRAP = 40
+_LONG_WORD = 12
+_FULL_SHARE = 0.85
 
 
 class _Section(NamedTuple):
@@ -117,11 +119,12 @@ class StructureChunker(LayoutAwareChunker):
     def _headings(self, source: SourceText, meta: DocumentMeta) -> list[int]:
         # A dataclass with slots is made twice, so that `super()` without arguments would name the first of them.
         found = super(StructureChunker, self)._headings(source, meta)
-        return found if meta.markup == "markdown" else _plausible(source.canonical, found)
+        return found if meta.markup == "markdown" else _plausible(_Text(source, markdown=False), found)
 
 
-def _plausible(document: CanonicalText, found: Sequence[int]) -> list[int]:
-    """Leave out short lines of plain text that are no headings: those that follow a line, and lists of short lines."""
+def _plausible(layout: _Text, found: Sequence[int]) -> list[int]:
+    """Leave out lines of plain text that are no headings: what goes on with the line before, and lists of short lines."""
+    document = layout.document
     lines, starts, ends, text = document.lines, document.starts, document.ends, document.text
     candidates = set(found)
     numbered = LayoutAwareChunker.numbered.match
@@ -129,7 +132,10 @@ def _plausible(document: CanonicalText, found: Sequence[int]) -> list[int]:
     for paragraph in found:
         after_one, before_one = paragraph - 1 in candidates, paragraph + 1 in candidates
         stands_apart = after_one or paragraph == 0 or lines[paragraph] - lines[paragraph - 1] > 1
-        if (not stands_apart or (after_one and before_one)) and numbered(text, starts[paragraph]) is None:
+        if numbered(text, starts[paragraph]) is None:
+            if not stands_apart or (after_one and before_one):
+                continue
+        elif not stands_apart and not layout.is_short(paragraph - 1):
             continue
         if paragraph + 1 < len(starts) and not is_contents_line(text, starts[paragraph], ends[paragraph]):
             kept.append(paragraph)
@@ -265,7 +271,9 @@ class _Text:
         document = self.document
         if document.lines[following] > document.lines[paragraph] + 1:
             return True
-        return _LIST_ITEM.match(document.text, document.starts[following]) is not None
+        item = _LIST_ITEM.match(document.text, document.starts[following])
+        # A number may have come to the beginning of a line only because the line before it was full.
+        return item is not None and (not item[0][0].isdigit() or self.is_short(paragraph))
 
     def ends_line(self, paragraph: int, stop: int) -> bool:
         """Tell whether the line after a paragraph was broken by who wrote it, and not where the page was full."""
@@ -276,15 +284,17 @@ class _Text:
         if table is not None:
             # Between header and rows nothing is cut.
             return paragraph >= table.first_row
-        document = self.document
-        text, starts, ends = document.text, document.starts, document.ends
-        length = ends[paragraph] - starts[paragraph]
+        return not self.document.text[self.document.starts[following]].islower() and self.is_short(paragraph)
+
+    def is_short(self, paragraph: int) -> bool:
+        """Tell whether the first word of the next line would have found room on a line."""
+        text, starts, ends = self.document.text, self.document.starts, self.document.ends
+        start, end = starts[paragraph + 1], ends[paragraph + 1]
         width = self._width(paragraph // _WIDTH_LINES)
-        word = _SPACE.search(text, starts[following], ends[following])
-        first_word = (word.start() if word else ends[following]) - starts[following]
-        if text[starts[following]].islower():
-            return False
-        return width < _LONG_ENOUGH_TO_WRAP or length + 1 + min(first_word, 12) < width * 0.85
+        word = _SPACE.search(text, start, min(end, start + _LONG_WORD))
+        first_word = (word.start() if word else min(end, start + _LONG_WORD)) - start
+        length = ends[paragraph] - starts[paragraph]
+        return width < _LONG_ENOUGH_TO_WRAP or length + 1 + first_word < width * _FULL_SHARE
 
 
 def _cut(text: _Text, first: int, stop: int, headings: set[int], sizes: _Sizes) -> list[tuple[int, int]]:

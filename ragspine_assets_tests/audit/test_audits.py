@@ -10,6 +10,8 @@ from ragspine_assets.audit.chunks import audit_chunk_labels, audit_chunk_text, a
 from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audit_source_labels
 from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.audit.result import AuditResult
+from ragspine_assets.chunking import make_chunker
+from ragspine_assets.pipeline import stage_chunks
 from ragspine_assets.policy import DomainProfile, SensitivityPolicy
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.conftest import Pipeline
@@ -248,3 +250,16 @@ def test_many_violations_are_counted_and_ten_are_shown(pipeline: Pipeline) -> No
     assert result.violations == 25
     assert len(result.examples) == 10
     assert isinstance(pipeline.store, ChunkStore)
+
+
+def test_a_window_may_begin_with_the_header_of_its_table_and_with_no_other(pipeline: Pipeline) -> None:
+    rows = "\n".join(f"| Company {n} | {n} |" for n in range(90))
+    pipeline.write({"table.md": f"Before the table.\n\n| Name | Amount |\n|---|---|\n{rows}\n"})
+    with pipeline.store:
+        pipeline.intake()
+        stage_chunks(pipeline.store, make_chunker("structure"))
+    assert pipeline.rows("SELECT count(*) FROM staged_chunk WHERE window_text LIKE '| Name |%'")[0][0] > 1
+    assert audit_windows(pipeline.store).passed
+    with pipeline.store.connect() as connection:
+        connection.execute("UPDATE staged_chunk SET window_text = replace(window_text, 'Amount', 'Profit')")
+    assert not audit_windows(pipeline.store).passed

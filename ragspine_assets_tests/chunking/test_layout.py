@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from ragspine_assets.chunking import Chunk, DocumentMeta, LayoutAwareChunker, make_chunker
+from ragspine_assets.chunking.layout import QaChunker
 
 from .rule import CHUNKERS, TEXTS, sizes
 
@@ -166,3 +167,31 @@ def test_laws_in_markdown_are_cut_at_their_marks_and_at_headings(line: str) -> N
 def test_marks_in_code_are_no_headings(spec: str) -> None:
     text = "text, here.\n\n```\n第五条\nQ: why\n第一章\n```\n\n    第五条\n\n<!-- \nHow?\n-->"
     assert {chunk.heading for chunk in chunks(text, spec, "markdown")} == {""}
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        "Q: What is it? ..... 3\nQ: Who made it? ..... 5",
+        "Q: What is it?\nQ: Who made it?",
+        "- Q: What is it? 3\n- Q: Who made it? 5",
+    ],
+)
+def test_questions_of_a_table_of_contents_start_no_sections(contents: str) -> None:
+    text = f"Questions\n{contents}\n\nQ: What is it?\nA pump.\n\nQ: Who made it?\nThe works."
+    chunks = QaChunker().chunk(text, DocumentMeta("d"), max_chars=200, overlap_chars=0)
+    assert [chunk.heading for chunk in chunks] == ["", "Q: What is it?", "Q: Who made it?"]
+
+
+@pytest.mark.parametrize("line", ["1.2 Introduction", "3.1 適用範囲", "2.10.3 Grenzwerte der Anlage"])
+def test_a_section_number_without_a_mark_begins_a_heading_on_a_short_line(line: str) -> None:
+    chunks = LayoutAwareChunker().chunk(f"Some text, before.\n{line}\nMore text, after.", DocumentMeta("d"))
+    assert [chunk.heading for chunk in chunks] == ["", line]
+
+
+@pytest.mark.parametrize(
+    "line", ["3.5 million people live there, it says", "1.2 Introduction. It goes on here.", "2.5 kg"]
+)
+def test_a_number_that_begins_a_line_of_prose_is_no_heading(line: str) -> None:
+    chunks = LayoutAwareChunker().chunk(f"Some text, before, and\n{line}, and more.\nText, after.", DocumentMeta("d"))
+    assert [chunk.heading for chunk in chunks] == [""]
