@@ -13,8 +13,8 @@ from ragspine_assets.chunking.parent_child import ParentChildChunker
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.chunking.spans import CutChunker
-from ragspine_assets.errors import SettingError
 from ragspine_assets.chunking.structure import StructureChunker
+from ragspine_assets.errors import SettingError
 
 ENTRY_POINT_GROUP = "ragspine.chunkers"
 """Where third parties register chunkers: trusted code, since it sees RESTRICTED text."""
