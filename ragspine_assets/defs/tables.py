@@ -30,6 +30,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "characters": "Length of the text, in code points.",
     "paragraphs": "Lines of the text that are not blank.",
     "text_hash": "SHA-256 of the normalised text.",
+    "left_out": "Kinds of what the file holds and its text does not, by design, and how often.",
     "title": "From metadata.csv, front matter or the file itself.",
     "topic": "From metadata.csv or front matter.",
     "entity": "Code of the entity the row is about.",

@@ -24,6 +24,7 @@ class Document:
         front_matter: the front matter of a Markdown file.
         page_starts: for each page from 1 the number of the first paragraph on or after its start; empty if unknown.
         parser: what read the file, and its version.
+        left_out: what the file holds and its text does not, by design: kinds and how often.
         encoding: character encoding of a text format, ``''`` for others.
         status: ``ingested``, ``no_text`` or ``failed``.
         reason: why it failed, in one line.
@@ -37,6 +38,7 @@ class Document:
     front_matter: FrontMatter = field(default_factory=FrontMatter, repr=False)
     page_starts: tuple[int, ...] = ()
     parser: str = ""
+    left_out: str = ""
     encoding: str = ""
     status: str = "ingested"
     reason: str = ""
@@ -57,6 +59,7 @@ class Document:
             stored_front_matter(row["front_matter"], row["front_matter_problem"]),
             tuple(row["page_starts"]),
             row["parser"],
+            row["left_out"],
             row["encoding"],
             row["status"],
             row["reason"],

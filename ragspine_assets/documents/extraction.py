@@ -11,90 +11,24 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from html import unescape
 from importlib.metadata import version
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from ragspine_assets.errors import RagspineError
-
+from . import formats
 from .decoding import UndecodableText, decode_text
 from .lost_lines import restore_lost_lines
 from .mail import recode_mail
 from .normalise import normalise_text
-from .office import UnsafePackage, check_package, repair_slides, repair_word
+from .office import UnsafePackage, check_package, repair_slides
 from .pages import align_pages, cut_at_marks
+from .reading import ENCRYPTED as _ENCRYPTED
+from .reading import Extracted, ExtractionError, ExtractionLimits, Markup, TimeLimitError
 
 if TYPE_CHECKING:
     from kreuzberg import ExtractionResult
-
-Markup = Literal["plain", "markdown"]
-
-
-class ExtractionError(RagspineError):
-    """A file cannot be read as a document.
-
-    Attributes:
-        reason: one line for the person who must act, without a word of the document.
-        retry: whether the same bytes may succeed another time.
-    """
-
-    def __init__(self, reason: str, *, retry: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.retry = retry
-
-
-class TimeLimitError(ExtractionError):
-    """The parser gave up at its time limit; its threads may still be running, so the process is to be ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractionLimits:
-    """What one file may cost.
-
-    Attributes:
-        max_bytes: size of the file, bytes.
-        max_characters: length of its text, code points.
-        time_limit_s: seconds its parser may take.
-        memory_bytes: data the process that reads it may hold, bytes.
-        max_unpacked_bytes: what a packed file (docx, pptx, xlsx, epub) may unpack to, bytes.
-    """
-
-    max_bytes: int = 100 * 2**20
-    max_characters: int = 20_000_000
-    time_limit_s: float = 60.0
-    memory_bytes: int = 2 * 2**30
-    max_unpacked_bytes: int = 400 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class Extracted:
-    """What a file says.
-
-    Attributes:
-        text: normalised text (SPEC 1.5), unstripped; a front matter block is still in it. '' if the file has no text.
-        markup: ``markdown`` or ``plain``.
-        parser: parser and version, as ``parser_for`` gives it.
-        title: the title the file states as such (PDF and Office properties, HTML ``title``, EPUB metadata, subject of
-            a mail), '' without one. A heading is text and no title.
-        encoding: codec the bytes were decoded with; '' where the format is not text.
-        encoding_found_by: as in ``DecodedText``.
-        pages: number of pages or slides; 0 where the format has none.
-        page_starts: for each page the number (from 1) of the first paragraph on or after its start.
-    """
-
-    text: str
-    markup: Markup
-    parser: str
-    title: str = ""
-    encoding: str = ""
-    encoding_found_by: str = ""
-    pages: int = 0
-    page_starts: tuple[int, ...] = ()
-
 
 _DECODED_ONLY: dict[str, Markup] = {
     ".txt": "plain",
@@ -133,6 +67,8 @@ def parser_for(suffix: str) -> str:
         KeyError: files with this suffix are not read.
     """
     suffix = suffix.lower()
+    if suffix == ".docx":
+        return formats.parser_for(suffix)
     if suffix in _DECODED_ONLY:
         return _DECODER
     _MIME[suffix]
@@ -166,7 +102,11 @@ def extract_bytes(data: bytes, suffix: str, limits: ExtractionLimits | None = No
         extracted = _read_text(data, suffix, parser, limits)
     else:
         _refuse_other_formats(data, suffix, limits)
-        extracted = _read_binary(data, suffix, parser, limits)
+        extracted = (
+            _read_packed(data, suffix, parser, limits)
+            if suffix == ".docx"
+            else _read_binary(data, suffix, parser, limits)
+        )
     if len(extracted.text) > limits.max_characters:
         raise ExtractionError(f"its text is longer than {limits.max_characters} characters")
     return extracted
@@ -219,7 +159,6 @@ def _one_line(text: str) -> str:
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ZIP = b"PK\x03\x04"
 _PACKED = frozenset({".docx", ".pptx", ".xlsx", ".epub"})
-_ENCRYPTED = "it needs a password: store a copy without one"
 
 
 def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) -> None:
@@ -243,13 +182,17 @@ def _refuse_other_formats(data: bytes, suffix: str, limits: ExtractionLimits) ->
         raise ExtractionError(f"it is no {suffix} file, whatever its name says")
 
 
+def _read_packed(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
+    reading = formats.BY_SUFFIX[suffix].read(data, limits)
+    left_out = ", ".join(f"{kind}: {count}" for kind, count in sorted(reading.left_out.items()) if count)
+    return Extracted(normalise_text(str(reading.text)), "markdown", parser, reading.title, left_out=left_out)
+
+
 def _read_binary(data: bytes, suffix: str, parser: str, limits: ExtractionLimits) -> Extracted:
     mark, notes = "", ()
     try:
         if suffix == ".eml":
             data = recode_mail(data, lambda page: _without_head(page)[0])
-        elif suffix == ".docx":
-            data = repair_word(data)
         elif suffix == ".pptx":
             # A mark made of the file's own bytes cannot stand in its text.
             mark = f"\ue000{hashlib.sha256(data).hexdigest()[:24]}page"

@@ -653,7 +653,7 @@ class _Intake:
 
 _FROM_FILE = (
     "doc_id", "status", "reason", "retry", "content_hash", "bytes", "suffix", "markup", "parser", "encoding",
-    "encoding_found_by", "pages", "characters", "paragraphs", "text_hash", "front_matter",
+    "encoding_found_by", "pages", "characters", "paragraphs", "text_hash", "left_out", "front_matter",
     "front_matter_problem",
 )  # fmt: skip
 

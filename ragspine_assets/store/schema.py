@@ -82,6 +82,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "characters": _BIG,
         "paragraphs": _COUNT,
         "text_hash": _TEXT,
+        "left_out": _TEXT,
         **_METADATA,
         "valid_as_of": _TEXT,
         "label_reason": _TEXT,
