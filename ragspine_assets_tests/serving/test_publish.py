@@ -107,7 +107,6 @@ def test_the_same_content_gives_the_same_bytes_in_another_store(port: Port, tmp_
 def test_however_few_rows_are_read_together_the_snapshot_is_the_same(
     published: Port, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, window_bytes: int
 ) -> None:
-
     with published.pipeline.store.connect() as connection:
         connection.execute("UPDATE narrative_chunk SET window_text = text || ' and more'")
     first = published.publish()
