@@ -174,14 +174,14 @@ def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
         title=extracted.title,
         front_matter=block,
         front_matter_problem=problem,
-        file_labels=_file_labels(file, data, block).dump(),
+        file_labels=_file_labels(file, data, block, text).dump(),
         text=text,
     )
 
 
-def _file_labels(file: SourceFile, data: bytes, block: str) -> FileLabels:
+def _file_labels(file: SourceFile, data: bytes, block: str, text: str) -> FileLabels:
     """Return what the file says beside its text; its front matter is a part of that."""
-    found = read_file_labels(data, file.suffix)
+    found = read_file_labels(data, file.suffix, text)
     return replace(found, asides=(Aside("front matter", "", block), *found.asides)) if block else found
 
 

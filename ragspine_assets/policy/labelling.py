@@ -202,12 +202,14 @@ class Aside:
     Attributes:
         kind: what it is, in our words: ``header``, ``comment``, ``property``, ``hidden text``, ...
         place: where it is, in our words and the format's: a part's name, ``page 3``; never words of the document.
-        text: what it says.
+        text: what it says, one line or more for each thing.
+        things: how many things of this kind stand there.
     """
 
     kind: str
     place: str = ""
     text: str = field(default="", repr=False)
+    things: int = 1
 
     @property
     def where(self) -> str:
@@ -265,7 +267,7 @@ class FileLabels:
         if self == FileLabels():
             return ""
         values = {
-            "asides": [[aside.kind, aside.place, aside.text] for aside in self.asides],
+            "asides": [[aside.kind, aside.place, aside.text, aside.things] for aside in self.asides],
             "carried": [[label.source, label.guid, label.name, label.enabled] for label in self.carried],
             "problems": list(self.problems),
         }
@@ -287,7 +289,7 @@ class FileLabels:
         """Return how many asides of each kind were read for the label only."""
         counted: dict[str, int] = {}
         for aside in self.asides:
-            counted[aside.kind] = counted.get(aside.kind, 0) + 1
+            counted[aside.kind] = counted.get(aside.kind, 0) + aside.things
         return counted
 
 

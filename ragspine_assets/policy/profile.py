@@ -7,10 +7,12 @@ the key, and one message lists every one of them.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import json
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +21,7 @@ from typing import TypeVar
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.policy.folding import fold_text
 from ragspine_assets.policy.labelling import SensitivityPolicy
+from ragspine_assets.policy.lattice import Sensitivity, is_known_label
 
 
 def _nothing() -> Mapping[str, str]:
@@ -114,7 +117,6 @@ class DomainProfile:
         home_entity_labels: entity code to the name to show.
         sensitivity: how documents without a label are labelled.
         dimensions: the declared dimensions, in the order of the file.
-        unknown_keys: keys of the file that mean nothing here, with dots; they were ignored.
     """
 
     home_company_name: str = ""
@@ -125,13 +127,11 @@ class DomainProfile:
     home_entity_labels: Mapping[str, str] = field(default_factory=dict)
     sensitivity: SensitivityPolicy = field(default_factory=SensitivityPolicy)
     dimensions: tuple[DimensionSpec, ...] = ()
-    unknown_keys: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         """Make the mappings read-only and the sequences tuples."""
         _freeze(self, ("home_entity_synonyms", "entity_geography", "external_entities", "home_entity_labels"))
         object.__setattr__(self, "dimensions", tuple(self.dimensions))
-        object.__setattr__(self, "unknown_keys", tuple(self.unknown_keys))
 
     def __hash__(self) -> int:
         """Hash by content; the mappings have no hash of their own."""
@@ -143,11 +143,11 @@ class DomainProfile:
         return _rebuild, (type(self), {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()})
 
     def digest(self) -> str:
-        """Return a hash of the profile's content; the order of keys and unknown keys do not change it."""
+        """Return a hash of the profile's content; the order of keys does not change it."""
         values = {
             item.name: _plain(getattr(self, item.name))
             for item in dataclasses.fields(self)
-            if item.name not in {"dimensions", "unknown_keys"}
+            if item.name != "dimensions"
         }
         values["dimensions"] = {spec.name: _plain(spec) for spec in self.dimensions}
         return hashlib.sha256(json.dumps(values, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
@@ -188,7 +188,6 @@ class _Reader:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self.unknown: list[str] = []
 
     def take(self, table: Mapping[str, object], key: str, where: str, kind: type[_Value], default: _Value) -> _Value:
         value = table.get(key, default)
@@ -216,8 +215,37 @@ class _Reader:
             self.problems.append(f"{where}{key}: entry {number} must be a string, not {_toml_name(found[number - 1])}")
         return tuple(value for value in found if isinstance(value, str))
 
-    def note_unknown(self, table: Mapping[str, object], known: set[str], where: str) -> None:
-        self.unknown.extend(f"{where}{key}" for key in table if key not in known)
+    def refuse_unknown(self, table: Mapping[str, object], known: Iterable[str], where: str) -> None:
+        """Note each key that means nothing here: a typing error must not switch a protection off (SPEC 1.8)."""
+        known = sorted(known)
+        for key in table:
+            if key not in known:
+                what = "section" if isinstance(table[key], dict) else "key"
+                self.problems.append(f"{where}{key} is an unknown {what}{_nearest(key, known, where)}")
+
+
+_POLICY_KEYS = tuple(item.name for item in dataclasses.fields(SensitivityPolicy) if item.name != "labels")
+_DIMENSION_KEYS = tuple(item.name for item in dataclasses.fields(DimensionSpec))
+_HOME_KEYS = ("company_name", "entity_code", "synonyms", "geography", "labels")
+_SECTIONS = ("home", "external_entities", "sensitivity", "labels", "dimensions")
+
+
+def _nearest(key: str, known: Sequence[str], where: str) -> str:
+    """Return ``; did you mean ...?`` for a key that is not known in a table, from that table or from any other."""
+    elsewhere = {
+        **{name: name for name in _SECTIONS},
+        **{name: f"home.{name}" for name in _HOME_KEYS},
+        **{name: f"dimensions.<name>.{name}" for name in _DIMENSION_KEYS},
+        **{name: f"sensitivity.{name}" for name in _POLICY_KEYS},
+    }
+    folded = re.sub(r"[\W_]+", "_", fold_text(key))
+    for candidates in ({name: f"{where}{name}" for name in known}, elsewhere):
+        held = [name for name in candidates if folded and (folded in name or name in folded)]
+        close = difflib.get_close_matches(folded, candidates, n=1, cutoff=0.6) or sorted(held, key=len)[:1]
+        if close:
+            return f"; did you mean {candidates[close[0]]}?"
+    nearest = max(known, key=lambda name: difflib.SequenceMatcher(None, folded, name).ratio(), default="")
+    return f"; the nearest known one is {where}{nearest}, allowed are {', '.join(known)}"
 
 
 def _toml_name(value: object) -> str:
@@ -234,10 +262,11 @@ def load_profile(path: str | Path) -> DomainProfile:
         path: the file, in UTF-8.
 
     Returns:
-        The profile. Unknown keys are ignored and listed in its ``unknown_keys``.
+        The profile.
 
     Raises:
-        ProfileError: if there is no such file, it is no TOML, or values have the wrong type; every fault is listed.
+        ProfileError: if there is no such file, it is no TOML, values have the wrong type, or a section or key is not
+            known, which is named with the nearest known one; every fault is listed.
     """
     path = Path(path)
     try:
@@ -262,9 +291,9 @@ def load_profile(path: str | Path) -> DomainProfile:
 
 
 def _profile(data: Mapping[str, object], reader: _Reader) -> DomainProfile:
-    reader.note_unknown(data, {"home", "external_entities", "sensitivity", "dimensions"}, "")
+    reader.refuse_unknown(data, _SECTIONS, "")
     home = reader.take(data, "home", "", dict, {})
-    reader.note_unknown(home, {"company_name", "entity_code", "synonyms", "geography", "labels"}, "home.")
+    reader.refuse_unknown(home, _HOME_KEYS, "home.")
     dimensions = reader.take(data, "dimensions", "", dict, {})
     return DomainProfile(
         home_company_name=reader.take(home, "company_name", "home.", str, ""),
@@ -273,21 +302,29 @@ def _profile(data: Mapping[str, object], reader: _Reader) -> DomainProfile:
         entity_geography=reader.words(home, "geography", "home."),
         external_entities=reader.words(data, "external_entities", ""),
         home_entity_labels=reader.words(home, "labels", "home."),
-        sensitivity=_policy(reader.take(data, "sensitivity", "", dict, {}), reader),
+        sensitivity=_policy(reader.take(data, "sensitivity", "", dict, {}), reader.words(data, "labels", ""), reader),
         dimensions=tuple(_dimension(name, value, reader) for name, value in dimensions.items()),
-        unknown_keys=tuple(reader.unknown),
     )
 
 
-def _policy(table: Mapping[str, object], reader: _Reader) -> SensitivityPolicy:
+def _policy(table: Mapping[str, object], labels: Mapping[str, str], reader: _Reader) -> SensitivityPolicy:
     where = "sensitivity."
-    reader.note_unknown(table, {item.name for item in dataclasses.fields(SensitivityPolicy)}, where)
+    reader.refuse_unknown(table, _POLICY_KEYS, where)
+    markings = reader.take(table, "markings", where, dict, {})
+    phrases = {level: reader.strings(markings, level, f"{where}markings.") for level in markings}
+    unlabelled = [name for name, level in labels.items() if not is_known_label(level)]
+    allowed = ", ".join(label.value for label in Sensitivity)
+    reader.problems += [
+        f"labels.{name}: {labels[name]!r} is no sensitivity label; use one of {allowed}" for name in unlabelled
+    ]
     try:
         return SensitivityPolicy(
             default_level=reader.take(table, "default_level", where, str, "INTERNAL"),
             escalate_unknown_to_restricted=reader.take(table, "escalate_unknown_to_restricted", where, bool, False),
             restricted_filename_patterns=reader.strings(table, "restricted_filename_patterns", where),
             restricted_keywords=reader.strings(table, "restricted_keywords", where),
+            markings=phrases,
+            labels={name: level for name, level in labels.items() if name not in unlabelled},
         )
     except ValueError as error:
         reader.problems.append(f"{where}{error}")
@@ -299,7 +336,7 @@ def _dimension(name: str, value: object, reader: _Reader) -> DimensionSpec:
     if not isinstance(value, dict):
         reader.problems.append(f"dimensions.{name} must be a table, not {_toml_name(value)}")
         return DimensionSpec(name)
-    reader.note_unknown(value, {item.name for item in dataclasses.fields(DimensionSpec)}, where)
+    reader.refuse_unknown(value, _DIMENSION_KEYS, where)
 
     def optional(key: str) -> str | None:
         return reader.take(value, key, where, str, "") if key in value else None

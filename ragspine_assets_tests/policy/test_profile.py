@@ -66,7 +66,6 @@ def test_every_section_is_read(write):
         {"revenue": "REV"},
     )
     assert (geography.identity, geography.derived_from, geography.derivation) == (False, "entity", {"GRP": "GLOBAL"})
-    assert profile.unknown_keys == ()
 
 
 def test_the_vocabulary_of_the_graph_comes_from_all_sections(write):
@@ -120,10 +119,52 @@ def test_every_wrong_value_is_named_with_the_file_in_one_message(write):
         assert part in message
 
 
-def test_unknown_keys_are_ignored_and_listed(write):
-    profile = load_profile(write("extra = 1\n[home]\nmotto = 'x'\n[dimensions.a]\nweight = 2\n"))
-    assert profile.unknown_keys == ("extra", "home.motto", "dimensions.a.weight")
-    assert profile.home_company_name == ""
+@pytest.mark.parametrize(
+    ("text", "named", "meant"),
+    [
+        ("[sensitivty]\nrestricted_keywords = ['x']", "sensitivty is an unknown section", "sensitivity"),
+        (
+            "[sensitivity]\nrestricted_keyword = ['x']",
+            "sensitivity.restricted_keyword",
+            "sensitivity.restricted_keywords",
+        ),
+        ("[sensitivity]\nkeywords = ['x']", "sensitivity.keywords", "sensitivity.restricted_keywords"),
+        ("[sensitivity.marking]\nRESTRICTED = ['x']", "sensitivity.marking", "sensitivity.markings"),
+        ("[markings]\nRESTRICTED = ['x']", "markings is an unknown section", "sensitivity.markings"),
+        ("restricted_keywords = ['x']", "restricted_keywords is an unknown key", "sensitivity.restricted_keywords"),
+        ("[Sensitivity]\n", "Sensitivity is an unknown section", "sensitivity"),
+        ("[label]\nx = 'PUBLIC'", "label is an unknown section", "labels"),
+        ("[home]\nsynonym = {}", "home.synonym", "home.synonyms"),
+        ("[dimensions.a]\nsynonims = {}", "dimensions.a.synonims", "dimensions.a.synonyms"),
+        ("[external_entity]\n", "external_entity", "external_entities"),
+    ],
+)
+def test_an_unknown_section_or_key_is_an_error_that_names_the_nearest_known_one(write, text, named, meant):
+    with pytest.raises(ProfileError) as caught:
+        load_profile(write(text))
+    assert named in str(caught.value)
+    assert f"did you mean {meant}?" in str(caught.value)
+
+
+def test_a_key_that_resembles_nothing_is_an_error_that_lists_what_there_is(write):
+    with pytest.raises(ProfileError, match=r"zzz is an unknown key.*sensitivity"):
+        load_profile(write("zzz = 1"))
+
+
+def test_markings_and_carried_labels_are_read(write):
+    policy = load_profile(
+        write("[sensitivity.markings]\nconfidential = ['Vertraulich']\n[labels]\n'Board only' = 'restricted'\n")
+    ).sensitivity
+    assert policy.markings == (("CONFIDENTIAL", ("Vertraulich",)),)
+    assert policy.labels == (("Board only", "RESTRICTED"),)
+
+
+@pytest.mark.parametrize(
+    "text", ["[sensitivity.markings]\nSECRET = ['x']", "[labels]\nx = 'SECRET'", "[labels]\nx = 1"]
+)
+def test_a_level_that_is_no_label_is_an_error(write, text):
+    with pytest.raises(ProfileError, match=r"SECRET|must be a string"):
+        load_profile(write(text))
 
 
 @pytest.mark.parametrize(
