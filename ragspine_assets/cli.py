@@ -279,6 +279,35 @@ def purge(
 
 
 @app.command()
+def labels(store: Store = "", as_json: Json = False) -> None:
+    """Say why documents have their labels: carried labels, markings, keywords, patterns, reasons, and what is wrong."""
+    from ragspine_assets.pipeline.labels import label_overview
+    from ragspine_assets.store import ChunkStore
+
+    config = _config("", store)
+    if not Path(config.store).is_file():
+        raise typer.BadParameter(f"there is no store {config.store} to ask; name it with --store.")
+    overview = label_overview(ChunkStore(config.store, wait_s=config.wait_s))
+    if as_json:
+        _print_json(asdict(overview))
+        return
+    console = _console()
+    if not overview.labels:
+        console.print("No document has a label yet. `make run` reads the source.")
+        return
+    _table(console, "Labels", ("label", "documents"), list(overview.labels.items()))
+    _table(console, "Reasons", ("label", "decided by", "documents"), overview.reasons)
+    if overview.signals:
+        rows = [(s.rule, s.what, s.level, s.documents, s.decided) for s in overview.signals]
+        _table(console, "What speaks for a label", ("rule", "which", "asks for", "found in", "decided"), rows)
+    if overview.read_for_label_only:
+        rows = [(kind, things, documents) for kind, (things, documents) in overview.read_for_label_only.items()]
+        _table(console, "Read for the label only", ("kind", "things", "documents"), rows)
+    if overview.problems:
+        _table(console, "To look at", ("document", "what, and what to do"), overview.problems)
+
+
+@app.command()
 def status(
     reveal: Annotated[
         list[str] | None,

@@ -43,6 +43,7 @@ REPORTS = "build"
 
 _DEFINITIONS = "ragspine_assets.definitions"
 _LOGGERS = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+_MOST_PRINTED = 20
 _OUTCOMES = ("new", "changed", "unchanged", "removed", "failed", "no_text")
 
 
@@ -172,6 +173,7 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
     if job == "refresh":
         _say(result, "raw_documents", "Documents", [f"{n} {{documents {n}}}" for n in _OUTCOMES])
         _say(result, "raw_documents", "Labels", ["{labels raised} raised", "{labels lowered} lowered"])
+        _print_problems(result)
         _say(
             result,
             "chunks",
@@ -224,6 +226,20 @@ def _warnings(evaluation: AssetCheckEvaluation) -> list[str]:
     shown = evaluation.metadata.get("to look at")
     records = shown.records if isinstance(shown, TableMetadataValue) else []
     return [str(value) for record in records for value in record.data.values()]
+
+
+def _print_problems(result: ExecuteInProcessResult) -> None:
+    """Print what somebody should look at about labels, rows and files, and what to do (SPEC 1.8)."""
+    for event in result.get_asset_materialization_events():
+        if event.asset_key != AssetKey("raw_documents") or event.materialization is None:
+            continue
+        shown = event.materialization.metadata.get("to look at")
+        records = shown.records if isinstance(shown, TableMetadataValue) else []
+        said = [str(value) for record in records for value in record.data.values() if value != NOTHING]
+        for line in said[:_MOST_PRINTED]:
+            print(f"  look at {line}")
+        if len(said) > _MOST_PRINTED:
+            print(f"  look at {len(said) - _MOST_PRINTED} more: `ragspine labels` lists them")
 
 
 def _wrote_nothing(result: ExecuteInProcessResult) -> bool:

@@ -138,9 +138,13 @@ def table(rows: Sequence[Mapping[str, str | int | float]], columns: Sequence[str
     return MetadataValue.table(shown, TableSchema([TableColumn(name, type=kinds[name]) for name in columns]))
 
 
+NOTHING = "nothing"
+"""What a table of sentences says when there is none."""
+
+
 def lines(texts: Sequence[str], title: str) -> TableMetadataValue:
     """Return sentences as a table of one column: the UI shows tables in place, and Markdown only on a click."""
-    return table([{title: text} for text in texts] or [{title: "nothing"}], (title,))
+    return table([{title: text} for text in texts] or [{title: NOTHING}], (title,))
 
 
 def seconds(parts: Mapping[str, float]) -> str:

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from ragspine_assets.documents.period import period_from_filename
 from ragspine_assets.documents.source import METADATA_FILE
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.policy.globs import glob_regex
-from ragspine_assets.policy.labelling import LabelVerdict
+from ragspine_assets.policy.labelling import Finding, LabelVerdict, SensitivityPolicy, explain_words, reason_of
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
 
 _ID = "doc_id"
@@ -242,6 +242,7 @@ def resolve_metadata(
     verdict: LabelVerdict,
     front_matter: FrontMatter = _NO_FRONT_MATTER,
     file_title: str = "",
+    policy: SensitivityPolicy | None = None,
 ) -> ResolvedMetadata:
     """Return the metadata and the label of one document (SPEC 1.7, 1.8).
 
@@ -256,6 +257,7 @@ def resolve_metadata(
         verdict: what the policy says about the path and the text.
         front_matter: the document's front matter, if its format has one.
         file_title: the title that the file itself states.
+        policy: its keywords and markings are looked for in the values too: they are shown with the document.
     """
     row, glob_row = table.row_for(doc_id), table.globs_for(doc_id)
     derived = {"title": _one_line(file_title), "period": period_from_filename(doc_id)}
@@ -263,7 +265,8 @@ def resolve_metadata(
     values = dict.fromkeys(_DESCRIPTIVE, "")
     for source in reversed(sources):
         values |= {name: value for name in source.keys() & values.keys() if (value := _one_line(source[name]))}
-    label, reason, problems = _label(row, glob_row, front_matter, verdict)
+    findings = explain_words(list(values.items()), policy) if policy is not None else ()
+    label, reason, problems = _label(row, glob_row, front_matter, verdict, findings)
     return ResolvedMetadata(**values, sensitivity=label, label_reason=reason, problems=tuple(problems))
 
 
@@ -272,6 +275,7 @@ def _label(
     glob_row: Mapping[str, str] | None,
     front_matter: FrontMatter,
     verdict: LabelVerdict,
+    findings: Sequence[Finding],
 ) -> tuple[str, str, list[str]]:
     problems = [*verdict.problems, front_matter.problem] if front_matter.problem else [*verdict.problems]
     said: list[tuple[Sensitivity, str]] = []
@@ -287,6 +291,7 @@ def _label(
         label, reason = said[0]
         return label.value, reason, problems
     said.insert(0, (read_label(verdict.label), verdict.reason))
+    said += [(read_label(finding.level), reason_of(finding)) for finding in findings]
     if front_matter.problem:
         said.append((Sensitivity.RESTRICTED, UNPARSED_REASON))
     # The first of equals: who said it first is the reason.

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from ragspine_assets.graph.mentions import Vocabulary, is_whole
 from ragspine_assets.policy import fold_text
+from ragspine_assets.policy.reading import readings, unescaped
 
 MAX_NAME_CHARS = 128
 """Longest name of an end, in code points."""
@@ -131,7 +132,7 @@ class GroundedText:
     def __init__(self, text: str, vocabulary: Vocabulary) -> None:
         self._text = text
         self._vocabulary = vocabulary
-        self._folded = fold_text(text)
+        self._folded = _views(text)
         self._known: dict[str, tuple[int, ...]] = {}
         self._denials: dict[int, bool] = {}
 
@@ -141,7 +142,7 @@ class GroundedText:
             return True
         folded = fold_text(name).strip()
         # A name of ours that stands only inside a longer one of ours is that other one.
-        return not (code and self._vocabulary.is_alias(folded)) and _occurs(folded, self._folded)
+        return not (code and self._vocabulary.is_alias(folded)) and any(_occurs(folded, view) for view in self._folded)
 
     def denied(self, source: tuple[str, str], target: tuple[str, str]) -> bool:
         """Tell whether every closest pair of the two ends, each a name and a code, stands among denials.
@@ -163,8 +164,8 @@ class GroundedText:
         return [found.group() for found in _SENTENCE.finditer(self._text)] or [self._text]
 
     @cached_property
-    def _folded_sentences(self) -> list[str]:
-        return [fold_text(sentence) for sentence in self._sentences]
+    def _folded_sentences(self) -> list[tuple[str, ...]]:
+        return [_views(sentence) for sentence in self._sentences]
 
     @cached_property
     def _sentence_codes(self) -> list[frozenset[str]]:
@@ -172,7 +173,7 @@ class GroundedText:
 
     def _denies(self, number: int) -> bool:
         if number not in self._denials:
-            self._denials[number] = denies(self._sentences[number])
+            self._denials[number] = any(map(denies, (sentence := self._sentences[number], *readings(sentence))))
         return self._denials[number]
 
     def _places(self, name: str, code: str) -> tuple[int, ...]:
@@ -183,7 +184,9 @@ class GroundedText:
                 number
                 for number, sentence in enumerate(self._folded_sentences)
                 if (code and code in self._sentence_codes[number])
-                or (not (code and self._vocabulary.is_alias(folded)) and _occurs(folded, sentence))
+                or (
+                    not (code and self._vocabulary.is_alias(folded)) and any(_occurs(folded, view) for view in sentence)
+                )
             )
         return self._known[key]
 
@@ -198,6 +201,11 @@ class GroundedText:
         pairs = [(left, right) for (left, side), (right, other) in pairwise(merged) if side != other]
         closest = min(right - left for left, right in pairs)
         return [pair for pair in pairs if pair[1] - pair[0] == closest]
+
+
+def _views(text: str) -> tuple[str, ...]:
+    """Return a text folded as it may be read: with its marks, which a name may have, and without them."""
+    return tuple(dict.fromkeys(fold_text(view) for view in (*readings(text), unescaped(text))))
 
 
 def _occurs(name: str, text: str) -> bool:

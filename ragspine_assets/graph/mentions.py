@@ -17,9 +17,11 @@ import regex
 
 from ragspine_assets.graph.values import ENTITY, EXTERNAL_ENTITY, METRIC
 from ragspine_assets.policy import DomainProfile, SecurityGate, fold_text
+from ragspine_assets.policy.reading import VERSION as READING_VERSION
+from ragspine_assets.policy.reading import Squeezed, is_plain, readings, unescaped
 
 # Part of the vocabulary's digest: a change of the rules below makes every document be scanned again.
-_RULES = "mentions 1"
+_RULES = f"mentions 2, {READING_VERSION}"
 
 _UNSPACED = regex.compile(
     r"[\p{Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]", regex.VERSION1
@@ -69,31 +71,44 @@ class Vocabulary:
         found = {**self._home, **dict.fromkeys(covering, "")}
         self._aliases = [_Alias(text, code) for text, code in sorted(found.items())]
         self._automaton = _automaton([alias.text for alias in self._aliases])
+        self._squeezed = Squeezed([alias.text for alias in self._aliases])
+        # A name with marks of its own is found where they stand, and only there.
+        self._marked = frozenset(number for number, alias in enumerate(self._aliases) if not is_plain(alias.text))
         self._profile = profile
         self.digest = sha256(
             repr((_RULES, [(alias.text, alias.code) for alias in self._aliases])).encode("utf-8", "surrogatepass")
         ).hexdigest()
 
     def entities_in(self, text: str) -> tuple[str, ...]:
-        """Return the codes of our entities that a text names, sorted, each once. Linear in the text."""
-        if self._automaton is None:
+        """Return the codes of our entities that a text names, sorted, each once. Linear in the text.
+
+        Marks are taken off first, once as nothing and once as a space: a name in bold is the whole name, and half of it
+        in bold is no other one.
+        """
+        if self._automaton is None or not self._squeezed.may_hold(text):
             return ()
+        views = readings(text)
+        codes = {code for view in views for code in self._codes_in(view, marked=view == text)}
+        if self._marked and views != (text,):
+            codes.update(self._codes_in(unescaped(text), marked=True, plain=False))
+        return tuple(sorted(codes))
+
+    def _codes_in(self, text: str, *, marked: bool, plain: bool = True) -> set[str]:
+        assert self._automaton is not None
         folded = fold_text(text)
-        hits = self._automaton.find_matches_as_indexes(folded, overlapping=True)
-        if not hits:
-            return ()
         codes = set()
         behind = 0
         for start, negative_end, number in sorted(
             (start, -end, number)
-            for number, start, end in hits
-            if is_whole(folded, self._aliases[number].text, start, end)
+            for number, start, end in self._automaton.find_matches_as_indexes(folded, overlapping=True)
+            if (marked or number not in self._marked) and is_whole(folded, self._aliases[number].text, start, end)
         ):
             if start >= behind:
                 behind = -negative_end
-                codes.add(self._aliases[number].code)
+                if plain or number in self._marked:
+                    codes.add(self._aliases[number].code)
         codes.discard("")
-        return tuple(sorted(codes))
+        return codes
 
     def is_alias(self, folded: str) -> bool:
         """Tell whether a folded name is one that `entities_in` looks for."""

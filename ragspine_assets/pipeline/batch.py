@@ -141,6 +141,7 @@ def _ingest(
         verdict=explain_sensitivity(doc_id, text, policy, file=FileLabels.load(str(row["file_labels"]))),
         front_matter=stored_front_matter(str(row["front_matter"]), str(row["front_matter_problem"])),
         file_title=str(row["title"]),
+        policy=policy,
     )
     meta = DocumentMeta(
         doc_id,

@@ -302,6 +302,7 @@ class _Intake:
             front_matter=stored_front_matter(str(row["front_matter"]), str(row["front_matter_problem"])),
             file_title=str(row["file_title"]),
             verdict=verdict,
+            policy=self.policy,
         )
 
     def raise_known_labels(self) -> None:

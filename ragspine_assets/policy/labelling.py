@@ -301,7 +301,8 @@ class Finding:
     """One thing that speaks for a label.
 
     Attributes:
-        rule: ``pattern``, ``keyword``, ``marking``, ``carried label`` or ``unreadable label``.
+        rule: ``pattern``, ``keyword``, ``marking``, ``carried label``, ``unreadable label``, or a carried label that is
+            not in force and speaks for nothing.
         what: which one: the pattern, the number of the keyword, the phrase, the label's GUID or name.
         where: kind and place.
         level: the level it asks for.
@@ -370,6 +371,7 @@ def _strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
 
 # Part of the policy's digest: a change of the rules makes every document be judged again.
 _RULES = "labelling 1"
+_NOT_IN_FORCE = "carried label that is not in force"
 _PATH_SEPARATORS = re.compile(r"[/\\._+\-]+|%20")
 
 
@@ -395,6 +397,8 @@ def explain_sensitivity(
     for label in file.carried:
         if label.enabled:
             findings.append(_carried_finding(label, policy, problems))
+        else:
+            findings.append(Finding(_NOT_IN_FORCE, label.shown, label.source, Sensitivity.PUBLIC.value))
     findings += _marking_findings(pieces[:-2], policy)
     for problem in file.problems:
         findings.append(Finding("unreadable label", "", problem, Sensitivity.RESTRICTED.value))
@@ -411,7 +415,7 @@ def explain_words(texts: Sequence[tuple[str, str]], policy: SensitivityPolicy) -
 
 
 def _verdict(findings: Sequence[Finding], problems: Sequence[str], policy: SensitivityPolicy) -> LabelVerdict:
-    said = [(read_label(finding.level), reason_of(finding)) for finding in findings]
+    said = [(read_label(found.level), reason_of(found)) for found in findings if found.rule != _NOT_IN_FORCE]
     if policy.escalate_unknown_to_restricted:
         said.append((Sensitivity.RESTRICTED, "the policy restricts what has no label"))
     said.append((read_label(policy.default_level), "default level of the policy"))

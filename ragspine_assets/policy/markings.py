@@ -47,7 +47,7 @@ _NOISE = (
     rf"[\W_]+|\d+(?:st|nd|rd|th|er|o|a)?{_EDGE}|\d+(?=[{_OF_DATES_AND_PAGES}])|[{_OF_DATES_AND_PAGES}]|{_PAGE}|(?:{_MONTHS}){_EDGE}|"
     rf"(?:{_PAGE_WORDS})(?=[\W_]*\d)|(?:of|di|von|sur|/)(?=[\W_]*\d)|(?:[ivxl]+|[a-z])(?=[.)])"
 )
-_SINGLE_LETTERS = re.compile(r"[^\w]*\w(?:[ \u00a0]{1,3}\w){3,}[^\w]*")
+_SINGLE_LETTERS = re.compile(r"[\W_]*(?:\w(?: \w){3,}|[^\W\x00-\x7f](?: [^\W\x00-\x7f])+)[\W_]*")
 
 
 def _pattern(phrase: str) -> str:
@@ -83,7 +83,8 @@ class Markings:
         if not self._squeezed.may_hold(text):
             return []
         found: dict[str, tuple[str, Sensitivity, int]] = {}
-        for view in readings(text):
+        # The brackets around a marking in a title say that it is one.
+        for view in (text, *readings(text)) if titled else readings(text):
             for number, line in self._candidates(view):
                 for phrase, level in self._alone(line, titled=titled):
                     found.setdefault(phrase, (phrase, level, number))
