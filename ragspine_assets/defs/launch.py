@@ -37,6 +37,7 @@ from .process import settle
 from .reports import verdicts, write_junit, write_summary
 from .run_process import PROCESS_TAG, own_identity
 from .runs import close_dead_runs
+from .tables import NOTHING
 
 REPORTS = "build"
 """Folder of the reports for CI, below the working folder."""
