@@ -59,8 +59,8 @@ e2e: $(READY) ## drive the UI in a real browser (needs Debian's chromium), and l
 fuzz: $(READY) ## mutated files through extraction, SECONDS=120 long
 	@$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),120)
 
-soak: $(READY) ## kill -9 at random moments, runs at once, full disks, SECONDS=300 long
-	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),300)
+soak: $(READY) ## runs from three doors, kills, cancels, full disks, an unmounted source, edits, SECONDS=600 long
+	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),600)
 
 clean: ## remove what setting up and testing left
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

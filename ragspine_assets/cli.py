@@ -236,11 +236,12 @@ def purge(
     store: Store = "",
     as_json: Json = False,
 ) -> None:
-    """Forget a document: no row and no byte of it stays in the store, its derivatives or any snapshot."""
+    """Forget a document: no row and no byte of it stays in the store, its copies, its derivatives or any snapshot."""
     from ragspine_assets.graph import withdraw_documents
     from ragspine_assets.pipeline.purge import purge_document
     from ragspine_assets.serving.publish import withdraw_documents_from_snapshots
     from ragspine_assets.store import ChunkStore
+    from ragspine_assets.store.copies import copies_folder, copies_in, replaced_beside
 
     config = _config(snapshots, store)
     if not Path(config.store).is_file():
@@ -252,10 +253,11 @@ def purge(
         withdraw=withdraw_documents,
         snapshots=lambda doc_ids: withdraw_documents_from_snapshots(folder, doc_ids),
         history=os.environ.get("DAGSTER_HOME") or ".dagster",
+        copies=[*copies_in(config.copies or copies_folder(config.store), config.store), *replaced_beside(config.store)],
         wait_s=config.wait_s,
     )
     if as_json:
-        _print_json({**asdict(report), "found": report.found, "named_in": [str(path) for path in report.named_in]})
+        _print_json({**asdict(report), "found": report.found})
         return
     console = _console()
     if report.found:
@@ -276,6 +278,75 @@ def purge(
         console.print(_line("The event history names it in these files, which are left as they are:"))
         for path in report.named_in:
             console.print(_line(f"  {path}"))
+    if report.copies:
+        console.print(_line(f"Copies of the store that held it too: {', '.join(map(str, report.copies))}."))
+    for path, why in report.unreached.items():
+        console.print(_line(f"The copy {path} cannot be purged and is to be deleted: {why}"))
+    console.print(
+        _line(
+            "Copies made otherwise, exports, releases taken elsewhere and snapshots of the disk are out of its reach."
+        )
+    )
+
+
+@app.command()
+def backup(
+    to: Annotated[
+        str, typer.Option("--to", metavar="FOLDER", help="Where copies lie; RAGSPINE_COPIES, else beside the store.")
+    ] = "",
+    keep: Annotated[int, typer.Option(min=0, help="How many copies are kept there; RAGSPINE_COPIES_KEEP.")] = 0,
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Copy the store, and prove that the copy reads back. It holds all text, RESTRICTED text too: guard it like the store."""
+    from ragspine_assets.pipeline.backup import back_up
+
+    config = _config("", store)
+    made = back_up(config.store, to or config.copies, keep=keep or config.copies_keep, wait_s=config.wait_s)
+    if as_json:
+        _print_json(asdict(made))
+        return
+    console = _console()
+    console.print(
+        _line(f"{made.path}: {made.documents} documents, {made.rows} rows, {made.bytes / 1e6:.1f} MB, read back.")
+    )
+    if made.removed:
+        console.print(_line(f"Older copies deleted: {', '.join(path.name for path in made.removed)}."))
+    console.print(_line("It holds what the store holds, RESTRICTED text too. `ragspine restore FILE` puts it back."))
+
+
+@app.command()
+def restore(
+    file: Annotated[str, typer.Argument(help="The copy.")],
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Put a copy in the place of the store; what was there stays beside it, and nothing purged or closed since comes back."""
+    from ragspine_assets.graph import withdraw_documents
+    from ragspine_assets.pipeline.backup import restore as put_back
+
+    config = _config("", store)
+    done = put_back(file, config.store, withdraw=withdraw_documents, wait_s=config.wait_s)
+    if as_json:
+        _print_json(asdict(done))
+        return
+    console = _console()
+    console.print(_line(f"{config.store} is the copy {done.copy} now: {done.rows} rows."))
+    if done.replaced:
+        console.print(_line(f"What it replaced is {done.replaced}; delete it when it is not needed any more."))
+    if done.raised or done.purged:
+        console.print(
+            _line(f"Since the copy, {done.raised} labels were raised and {done.purged} documents purged: still so.")
+        )
+    if done.replaced and not done.compared:
+        console.print(
+            _line(
+                "What it replaced cannot be read: labels raised and documents purged since the copy are not known here."
+            )
+        )
+    console.print(
+        _line("Next: `make run`, before anything is served from it: it reads the labels of the source again.")
+    )
 
 
 @app.command()

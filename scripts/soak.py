@@ -69,25 +69,13 @@ def environment(**more: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def absolute(folder: Path) -> dict[str, str]:
-    """Return the settings of a folder for a process that works elsewhere."""
-    return {
-        "RAGSPINE_SOURCE": str(folder / "source"), "RAGSPINE_STORE": str(folder / STORE),
-        "RAGSPINE_PROFILE": str(folder / "profile.toml"), "RAGSPINE_FACTS": str(folder / "facts.csv"),
-        "RAGSPINE_SNAPSHOTS": str(folder / "snapshots"),
-    }  # fmt: skip
-
-
-def start(folder: Path, job: str = "refresh", *, at: Path | None = None, **more: str) -> subprocess.Popen[str]:
-    """Start a job as the command line does, in a process group of its own; ``at`` is where its history is."""
-    at = at or folder
-    if not (at / "dagster.yaml").exists():
-        shutil.copy(ROOT / "dagster.yaml", at)
-    (at / ".dagster").mkdir(exist_ok=True)
-    if at != folder:
-        more = {**absolute(folder), **more}
+def start(folder: Path, job: str = "refresh", **more: str) -> subprocess.Popen[str]:
+    """Start a job as the command line does, in a process group of its own."""
+    if not (folder / "dagster.yaml").exists():
+        shutil.copy(ROOT / "dagster.yaml", folder)
+    (folder / ".dagster").mkdir(exist_ok=True)
     return subprocess.Popen(
-        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=at, env=environment(**more),
+        [sys.executable, "-m", "ragspine_assets.defs.launch", job], cwd=folder, env=environment(**more),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
 
@@ -102,9 +90,9 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, output
 
 
-def run(folder: Path, job: str = "refresh", *, at: Path | None = None, **more: str) -> tuple[int, str]:
+def run(folder: Path, job: str = "refresh", **more: str) -> tuple[int, str]:
     """Run a job to its end."""
-    return finish(start(folder, job, at=at, **more))
+    return finish(start(folder, job, **more))
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -213,18 +201,6 @@ def prove(folder: Path, expected: dict[str, list[tuple[object, ...]]], snapshot:
             raise Broken(f"{what}: {path.name} is left")
 
 
-def run_config(folder: Path) -> dict[str, object]:
-    """Return the run config of a run in a folder, for a server that serves another one."""
-    settings: dict[str, dict[str, object]] = {
-        "source": {"path": str(folder / "source"), "workers": 2},
-        "store": {"path": str(folder / STORE), "wait_s": 60},
-        "profile": {"path": str(folder / "profile.toml")},
-        "facts_source": {"path": str(folder / "facts.csv")},
-        "snapshots": {"path": str(folder / "snapshots")},
-    }
-    return {"resources": {name: {"config": values} for name, values in settings.items()}}
-
-
 class Soak:
     """The trials over one generated source."""
 
@@ -245,6 +221,7 @@ class Soak:
             raise Broken(f"the undisturbed run failed:\n{output}")
         self.lasts = time.monotonic() - started
         self.healed = 0
+        self.stretch_s = 60.0
         self.expected, self.snapshot = state(self.pattern), published(self.pattern)
 
     @contextmanager
@@ -260,18 +237,119 @@ class Soak:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def heal(self, folder: Path, what: str, *, at: Path | None = None, **more: str) -> None:
+    def heal(self, folder: Path, what: str, **more: str) -> None:
         """One normal run, and then everything must be as if nothing had happened."""
-        code, output = run(folder, at=at, **more)
+        code, output = run(folder, **more)
         if code != 0:
             raise Broken(f"{what}: the next run failed:\n{output[-2000:]}")
         prove(folder, self.expected, self.snapshot, what)
         self.healed += 1
         # The run has proved the same already; the other job needs to be tried now and then only.
         if self.healed % 5 == 0:
-            code, output = run(folder, "checks", at=at, **more)
+            code, output = run(folder, "checks", **more)
             if code != 0:
                 raise Broken(f"{what}: the checks are red:\n{output[-2000:]}")
+
+    @contextmanager
+    def trial_of_the_site(self, *, filled: bool = False) -> Iterator[Path]:
+        """Give the folder that the server serves, as `trial` gives another."""
+        for left in (*self.site.glob("s.duckdb*"), *self.site.glob("s.replaced*"), *self.site.glob("snapshots")):
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        shutil.rmtree(self.site / "source", ignore_errors=True)
+        shutil.copytree(
+            self.pattern, self.site, dirs_exist_ok=True, symlinks=True,
+            ignore=shutil.ignore_patterns(".dagster", "build", *([] if filled else ["s.duckdb*", "snapshots"])),
+        )  # fmt: skip
+        yield self.site
+
+    def a_busy_stretch(self) -> str:
+        """Runs from a terminal, the UI and the sensor, kills, cancels, edits, an unmounted source, on a busy machine.
+
+        No run but a killed one is closed as dead, and what is published is never withdrawn, since no label is raised.
+        """
+        self.end_server()
+        more = {name: value for name, value in environment().items() if name.startswith("RAGSPINE_")}
+        burning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        processes: list[subprocess.Popen[str]] = []
+        launched: list[str] = []
+        victims: set[int] = set()
+        done = dict.fromkeys(("run", "launch", "kill", "cancel", "edit", "unmount"), 0)
+        with (
+            self.trial_of_the_site(filled=True) as folder,
+            running(folder, RAGSPINE_AUTOMATION="1", RAGSPINE_WATCH_INTERVAL_S="5", **more) as server,
+        ):
+            before = {run.run_id for run in server.runs()}
+            try:
+                until = time.monotonic() + self.stretch_s
+                while time.monotonic() < until:
+                    action = self.rng.choice(list(done))
+                    if action == "run" and len([p for p in processes if p.poll() is None]) < 2:
+                        processes.append(start(folder))
+                    elif action == "launch" and len([r for r in server.runs() if r.status not in ENDED]) < 3:
+                        launched.append(server.launch("refresh"))
+                    elif action == "kill" and (alive := [p for p in processes if p.poll() is None]):
+                        victims.add(alive[0].pid)
+                        kill(alive[0])
+                    elif action == "cancel" and launched:
+                        server.cancel(self.rng.choice(launched))
+                    elif action == "edit":
+                        (folder / "source" / "part2" / "d2.md").write_text(f"Edited {self.rng.random()}.\n")
+                    elif action == "unmount":
+                        self.unmounted(folder, processes)
+                    else:
+                        continue
+                    done[action] += 1
+                    if not (folder / "snapshots" / "CURRENT").exists():
+                        raise Broken(f"what is published was withdrawn after {action}")
+                    time.sleep(self.rng.uniform(0.2, 3))
+                for process in processes:
+                    if process.poll() is None:
+                        finish(process)
+                until = time.monotonic() + LIMIT_S
+                while left := [run for run in server.runs() if run.status not in ENDED]:
+                    # A killed run stays open until somebody starts the next one.
+                    run(folder, "checks")
+                    if time.monotonic() > until:
+                        raise Broken(f"runs are left open: {left}")
+                    time.sleep(1)
+                self.no_live_run_was_closed(server, before, victims)
+            finally:
+                burning.kill()
+                burning.wait()
+                for process in processes:
+                    if process.poll() is None:
+                        kill(process)
+            doors = {"sensor": 0, "terminal": len(processes), "UI": len(launched)}
+            doors["sensor"] = sum(
+                "dagster/sensor_name" in each.tags for each in server.runs() if each.run_id not in before
+            )
+        # The server is gone, and with it the sensor: what is compared is one quiet run after all of it.
+        shutil.copytree(self.pattern / "source", self.site / "source", dirs_exist_ok=True)
+        self.heal(self.site, "a busy stretch")
+        return f"a busy stretch: {doors}, {done}"
+
+    def unmounted(self, folder: Path, processes: list[subprocess.Popen[str]]) -> None:
+        """Take all documents and metadata.csv away for a moment, as a share that is not mounted, with a run in it."""
+        aside = folder / "aside"
+        (folder / "source").rename(aside)
+        (folder / "source").mkdir()
+        try:
+            process = start(folder)
+            processes.append(process)
+            time.sleep(self.rng.uniform(1, self.lasts * 2))
+        finally:
+            (folder / "source").rmdir()
+            aside.rename(folder / "source")
+
+    def no_live_run_was_closed(self, server: Server, before: set[str], victims: set[int]) -> None:
+        """See that who was closed as dead is somebody that this script killed."""
+        for each in server.runs():
+            if each.run_id in before or each.status != "FAILURE":
+                continue
+            said = " ".join(str(event.get("message")) for event in server.events(each.run_id))
+            found = re.search(r"The process (\d+) that ran this is gone|No process ever took this run up", said)
+            if found and (found[1] is None or int(found[1]) not in victims):
+                raise Broken(f"a live run was closed: {found[0]}")
 
     def killed(self) -> str:
         """Kill -9 at a random moment of a first run, then run."""
@@ -301,7 +379,7 @@ class Soak:
     def heal_in_the_server(self, folder: Path, what: str) -> None:
         """Heal with a run that the UI launches, and see that it leaves no other one open."""
         server = self.serve()
-        run_id = server.launch("refresh", run_config(folder))
+        run_id = server.launch("refresh")
         try:
             status = server.wait_for(run_id, LIMIT_S)
         except AssertionError as late:
@@ -315,9 +393,9 @@ class Soak:
 
     def killed_in_the_server(self) -> str:
         """Kill -9 the process of a run that the UI launched, at a random moment, then run from the UI or a terminal."""
-        with self.trial() as folder:
+        with self.trial_of_the_site() as folder:
             server = self.serve()
-            run_id = server.launch("refresh", run_config(folder))
+            run_id = server.launch("refresh")
             until = time.monotonic() + 60
             while (process := server.process_of(run_id)) is None:
                 if time.monotonic() > until:
@@ -334,7 +412,7 @@ class Soak:
                 self.heal_in_the_server(folder, f"run killed ({stage})")
                 by = "the UI"
             else:
-                self.heal(folder, f"run killed ({stage})", at=self.site)
+                self.heal(folder, f"run killed ({stage})")
                 by = "a terminal"
             # Of a run that died the server tells within a few seconds, or whoever ran next.
             status = server.wait_for(run_id, 60)
@@ -342,9 +420,9 @@ class Soak:
 
     def server_killed(self) -> str:
         """Kill -9 a server and all it started while a run of it is queued or at work; then start it again, and run."""
-        with self.trial() as folder:
+        with self.trial_of_the_site() as folder:
             server = self.serve()
-            run_id = server.launch("refresh", run_config(folder))
+            run_id = server.launch("refresh")
             # A run lies in the queue for up to five seconds.
             after = self.rng.uniform(1, self.lasts + 5)
             time.sleep(after)
@@ -404,13 +482,13 @@ class Soak:
 
     def launched_at_once(self) -> str:
         """Launch two runs at once, each from a terminal, from a terminal with another history, or from the UI."""
-        with self.trial() as folder:
+        with self.trial_of_the_site() as folder:
             server = self.serve()
             kinds = [self.rng.choice(["terminal", "terminal elsewhere", "UI"]) for _ in range(2)]
             launched: list[subprocess.Popen[str] | str] = [
-                server.launch("refresh", run_config(folder))
+                server.launch("refresh")
                 if kind == "UI"
-                else start(folder, at=self.site if kind == "terminal" else None)
+                else start(folder, **({} if kind == "terminal" else {"DAGSTER_HOME": str(self.elsewhere())}))
                 for kind in kinds
             ]
             for kind, one in zip(kinds, launched, strict=True):
@@ -423,6 +501,13 @@ class Soak:
                     raise Broken(f"{' and '.join(kinds)} at once: {kind} failed:\n{output[-2000:]}")
             self.heal(folder, f"{kinds} at once")
         return f"{' and '.join(kinds)} at once"
+
+    def elsewhere(self) -> Path:
+        """Return a folder for another history."""
+        home = self.folder / "elsewhere"
+        home.mkdir(exist_ok=True)
+        shutil.copy(ROOT / "dagster.yaml", home)
+        return home
 
     def held_by_another(self) -> str:
         """Run while another process holds the store for ever: the run says who it is, and loses nothing."""
@@ -499,7 +584,8 @@ class Soak:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300, help="how long to go on")
+    parser.add_argument("--seconds", type=float, default=600, help="how long to go on")
+    parser.add_argument("--stretch", type=float, default=120, help="seconds of the busy stretch")
     parser.add_argument("--documents", type=int, default=300)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--only", default="", help="name of one trial")
@@ -512,8 +598,9 @@ def main() -> int:
         print(
             f"seed {given.seed}: {given.documents} documents, an undisturbed run takes {soak.lasts:.1f} s", flush=True
         )
+        soak.stretch_s = given.stretch
         once: list[Callable[[], str]] = [
-            soak.held_by_another, soak.two_at_once, soak.launched_at_once, soak.searched_in_a_loop, soak.killed_in_a_change,
+            soak.a_busy_stretch, soak.held_by_another, soak.two_at_once, soak.launched_at_once, soak.searched_in_a_loop, soak.killed_in_a_change,
             soak.killed_again_and_again, soak.full_disk, soak.server_killed,
         ]  # fmt: skip
         trials = [*once, *([soak.killed, soak.killed_in_the_server] * 2)] * 1000

@@ -11,6 +11,7 @@ from ragspine_assets.index.analysis import AnalyzerName
 
 from .assets import ALL_ASSETS
 from .checks import ALL_CHECKS
+from .copies import make_backup
 from .freshness import with_freshness
 from .jobs import extractor_settings, make_jobs
 from .resources import (
@@ -50,7 +51,11 @@ def build_defs(
             allow_mass_removal=config.allow_mass_removal,
         ),
         "store": StoreResource(
-            path=config.store, wait_s=config.wait_s, turn_s=config.turn_s, starting_s=config.starting_s
+            path=config.store,
+            wait_s=config.wait_s,
+            turn_s=config.turn_s,
+            starting_s=config.starting_s,
+            runs_kept=config.runs_kept,
         ),
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
@@ -76,11 +81,12 @@ def build_defs(
         raise SettingError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")
     given = resource_overrides or {}
     refresh, checks = make_jobs(config, given)
+    backup, backup_schedules = make_backup(config)
     return Definitions(
         assets=with_freshness(ALL_ASSETS, config),
         asset_checks=ALL_CHECKS,
-        jobs=(refresh, checks),
-        schedules=make_schedules(config, given, refresh, checks),
+        jobs=(refresh, checks, backup),
+        schedules=(*make_schedules(config, given, refresh, checks), *backup_schedules),
         sensors=make_sensors(config, given, refresh),
         resources={**resources, **(resource_overrides or {})},
         executor=in_process_executor,

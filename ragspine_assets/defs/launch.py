@@ -32,6 +32,7 @@ from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
 from .failures import explain_failure
+from .history import keep_private
 from .jobs import selection_config, selection_tags
 from .process import settle
 from .reports import verdicts, write_junit, write_summary
@@ -114,6 +115,9 @@ def _write_reports(result: ExecuteInProcessResult, job: str, junit: str | None, 
         summary = f"{REPORTS}/checks.md" if summary is None else summary
     found = verdicts(result)
     try:
+        if job == "checks":
+            Path(REPORTS).mkdir(exist_ok=True)
+            keep_private(REPORTS)
         if junit:
             write_junit(found, junit)
         if summary:
@@ -132,6 +136,7 @@ def open_instance() -> DagsterInstance:
     if not home and not Path("dagster.yaml").is_file():
         return DagsterInstance.ephemeral()
     folder.mkdir(parents=True, exist_ok=True)
+    keep_private(folder)
     descriptor = os.open(folder / ".opening", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

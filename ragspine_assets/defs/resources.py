@@ -4,8 +4,11 @@ Belongs here: settings that a run may override, with their meaning, and how a li
 belong here: any work. A wrong value fails when the definitions load or the run starts, and says what is allowed.
 """
 
+from contextlib import suppress
+
 from dagster import ConfigurableResource, InitResourceContext
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from sqlalchemy.exc import SQLAlchemyError
 
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
@@ -26,6 +29,7 @@ from ragspine_assets.policy import DomainProfile, load_profile
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 
+from .history import RUNS_KEPT, forget_old_runs
 from .runs import STARTING_S, close_dead_runs, sign, take_turn
 
 
@@ -64,6 +68,7 @@ class StoreResource(_Strict):
     starting_s: float = Field(
         STARTING_S, ge=0, description="Seconds after which a run without a process counts as dead."
     )
+    runs_kept: int = Field(RUNS_KEPT, ge=0, description="How many runs stay in the history; 0 for all of them.")
     _kept: ChunkStore = PrivateAttr()
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
@@ -78,9 +83,12 @@ class StoreResource(_Strict):
             take_turn(context.instance, context.run_id, wait_s=self.turn_s, say=say)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
-        """Let go of the file."""
-        del context
+        """Let go of the file, and of runs that are older than those that are kept."""
         self._kept.close()
+        if context.instance is not None:
+            # A history that cannot be written is told by whoever needs it; this run is over.
+            with suppress(SQLAlchemyError, OSError):
+                forget_old_runs(context.instance, keep=self.runs_kept)
 
     def model_post_init(self, context: object, /) -> None:
         """Make the store that the steps of a run share."""

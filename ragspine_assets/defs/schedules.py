@@ -41,13 +41,13 @@ def make_schedules(
     Raises:
         ValueError: a cron or the time zone is none; the message names the setting.
     """
-    zone = _zone(config.timezone)
+    zone = zone_of(config.timezone)
     status = DefaultScheduleStatus.RUNNING if config.automation else DefaultScheduleStatus.STOPPED
 
     @schedule(
         job=refresh,
         name="refresh_daily",
-        cron_schedule=_cron("refresh_cron", config.refresh_cron),
+        cron_schedule=cron_of("refresh_cron", config.refresh_cron),
         execution_timezone=zone,
         default_status=status,
         description="Bring everything up to date and prove the promises, also when no sensor saw a change.",
@@ -59,7 +59,7 @@ def make_schedules(
     @schedule(
         job=checks,
         name="checks_hourly",
-        cron_schedule=_cron("checks_cron", config.checks_cron),
+        cron_schedule=cron_of("checks_cron", config.checks_cron),
         execution_timezone=zone,
         default_status=status,
         description="Prove every promise on what is stored and published, changing nothing.",
@@ -73,7 +73,8 @@ def make_schedules(
     return refresh_daily, checks_hourly
 
 
-def _cron(setting: str, value: str) -> str:
+def cron_of(setting: str, value: str) -> str:
+    """Return a cron expression, or raise a ValueError that names the setting."""
     from dagster._utils.schedules import is_valid_cron_schedule
 
     if not is_valid_cron_schedule(value):
@@ -83,7 +84,8 @@ def _cron(setting: str, value: str) -> str:
     return value
 
 
-def _zone(value: str) -> str:
+def zone_of(value: str) -> str:
+    """Return the name of a time zone, or raise a ValueError that names the setting."""
     try:
         return ZoneInfo(value).key
     except (KeyError, ValueError, OSError):

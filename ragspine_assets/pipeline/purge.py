@@ -54,6 +54,8 @@ class PurgeReport:
         file_is_there: whether its file is still in the source: the next run would bring it back.
         named_in: files of the event history that name it; they are left as they are.
         left: tables and columns that still hold its id; to be reported as a fault.
+        copies: copies of the store that held it and were purged too.
+        unreached: copies that could not be purged, each with the reason; they are to be deleted.
     """
 
     doc_id: str
@@ -65,11 +67,13 @@ class PurgeReport:
     file_is_there: bool = False
     named_in: list[Path] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    copies: list[Path] = field(default_factory=list)
+    unreached: dict[str, str] = field(default_factory=dict)
 
     @property
     def found(self) -> bool:
-        """Whether the store or a snapshot held anything of it."""
-        return bool(self.rows or self.snapshots)
+        """Whether the store, a copy or a snapshot held anything of it."""
+        return bool(self.rows or self.snapshots or self.copies)
 
 
 def purge_document(
@@ -79,6 +83,7 @@ def purge_document(
     withdraw: Withdraw | None = None,
     snapshots: Callable[[Sequence[str]], Sequence[str]] | None = None,
     history: str | Path | None = None,
+    copies: Sequence[Path] = (),
     wait_s: float = 30.0,
 ) -> PurgeReport:
     """Remove a document from the store, physically, and from what was derived from it.
@@ -93,6 +98,7 @@ def purge_document(
         withdraw: removes documents from what was derived from them, as `sync_documents` takes it.
         snapshots: deletes the published snapshots that hold some documents and returns their names.
         history: folder of Dagster's history; its files that name the document are listed.
+        copies: copies of the store, which are purged in the same way.
         wait_s: seconds to wait while another process holds the store.
 
     Raises:
@@ -108,22 +114,42 @@ def purge_document(
         report.reference = document_reference(doc_id, reference_key(connection))
         report.file_is_there = _is_in_source(connection, Path(str(store.path)), doc_id)
         with transaction(connection):
-            report.rows = _delete_rows(connection, doc_id)
-            if withdraw is not None:
-                withdraw(connection, [doc_id])
-            if report.rows:
-                _remember(connection, report.reference)
+            report.rows = delete_document(connection, doc_id, withdraw)
         report.left = _still_named(connection, doc_id)
     if str(store.path) != MEMORY:
         path = Path(os.path.abspath(store.path))
         report.bytes_before = path.stat().st_size
         rewrite(path, wait_s=wait_s)
         report.bytes_after = path.stat().st_size
+    for copy in copies:
+        try:
+            held = purge_document(ChunkStore(copy, wait_s=wait_s), doc_id, withdraw=withdraw, wait_s=wait_s)
+        except StoreError as error:
+            report.unreached[str(copy)] = str(error)
+        else:
+            report.copies += [copy] if held.rows else []
+            report.left += [f"{copy}: {left}" for left in held.left]
     if snapshots is not None:
         report.snapshots = list(snapshots([doc_id]))
     if history is not None:
         report.named_in = files_that_name(history, [doc_id, report.reference])
     return report
+
+
+def delete_document(
+    connection: duckdb.DuckDBPyConnection, doc_id: str, withdraw: Withdraw | None = None
+) -> dict[str, int]:
+    """Delete a document's rows and remember, by its reference, that it was purged; within the caller's transaction.
+
+    Returns:
+        Rows deleted, by table. Their bytes are in the file until it is rewritten.
+    """
+    rows = _delete_rows(connection, doc_id)
+    if withdraw is not None:
+        withdraw(connection, [doc_id])
+    if rows:
+        _remember(connection, document_reference(doc_id, reference_key(connection)))
+    return rows
 
 
 def purged_among(connection: duckdb.DuckDBPyConnection, doc_ids: Sequence[str]) -> set[str]:
@@ -250,9 +276,9 @@ def _copied_and_switched(path: Path, folder: Path, wait_s: float, memory_limit: 
         connection.execute("CHECKPOINT fresh")
         connection.execute("DETACH fresh")
         fresh.chmod(0o600)
-        _to_disk(fresh)
+        to_disk(fresh)
         os.replace(fresh, path)
-        _to_disk(path.parent)
+        to_disk(path.parent)
     return True
 
 
@@ -269,7 +295,8 @@ def _kind(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else "") or type(error).__name__
 
 
-def _to_disk(path: Path) -> None:
+def to_disk(path: Path) -> None:
+    """See that a file, or what a folder lists, survives a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -397,9 +397,12 @@ def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Pa
 
 
 def withdraw_documents_from_snapshots(root: str | Path, doc_ids: Sequence[str]) -> list[str]:
-    """Delete every kept snapshot that holds one of some documents, the current one too; return their names."""
+    """Delete every kept snapshot that holds one of some documents, the current one too; return their names.
+
+    What a killed publication left goes as well, also where it was the first and nothing else is there.
+    """
     root = Path(root)
-    if not snapshot_folders(root):
+    if not root.is_dir():
         return []
     wanted = set(doc_ids)
     with publishing(root):

@@ -20,6 +20,7 @@ from .database import (
     MEMORY,
     MEMORY_LIMIT,
     VALUES_TOGETHER,
+    StoreBusyError,
     StoreError,
     engine_error,
     engine_errors_translated,
@@ -180,17 +181,23 @@ class ChunkStore:
             self._connection = None
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        connection = self._file.enter_context(
-            open_database(self.path, wait_s=self._wait_s, memory_limit=self._memory_limit, threads=self._threads)
-        )
-        if not self._migrated:
-            try:
-                migrate(connection)
-            except BaseException:
-                self._file.close()
-                raise
-            self._migrated = True
-        self.raise_memory_limit(connection)
+        try:
+            connection = self._file.enter_context(
+                open_database(self.path, wait_s=self._wait_s, memory_limit=self._memory_limit, threads=self._threads)
+            )
+        except StoreBusyError:
+            # Who makes many calls in a row has waited for all of them.
+            self._wait_s = 0.0 if self._keep_open else self._wait_s
+            raise
+        try:
+            with engine_errors_translated(self.path):
+                if not self._migrated:
+                    migrate(connection)
+                self.raise_memory_limit(connection)
+        except BaseException:
+            self._file.close()
+            raise
+        self._migrated = True
         return connection
 
     def raise_memory_limit(self, connection: duckdb.DuckDBPyConnection, coming: Sequence[int] = ()) -> None:

@@ -20,6 +20,8 @@ import duckdb
 
 from ragspine_assets.errors import RagspineError
 
+from .copies import copies_folder, copies_in
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -30,6 +32,14 @@ MEMORY_LIMIT = "192MB"
 _BUSY = re.compile(
     r"Could not set lock on file .*?(?:Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\))", re.DOTALL
 )
+# What the engine says of a file it cannot trust stands at the start of a message: further on it may be a document's words.
+_DAMAGED = re.compile(
+    r"(?:\w+ Error: )*(?:Corrupt (?:database|WAL) file|Failure while replaying WAL|Could not read enough bytes"
+    r"|Failed to deserialize|Failed to (?:load|read) metadata|Failed to decompress|Cannot open file .* is truncated)"
+)
+_OTHER_VERSION = "Trying to read a database file with version number"
+_NOT_OURS = re.compile(f"not a valid DuckDB database file|{_OTHER_VERSION}")
+_LOST = re.compile(r"(?:\w+ Error: )*Failed: database has been invalidated because of a previous fatal error")
 _OTHER_CONFIGURATION = "different configuration"
 
 _guard = threading.Lock()
@@ -41,6 +51,10 @@ _in_transaction: set[int] = set()
 
 class StoreError(RagspineError, RuntimeError):
     """The store cannot do what was asked; the message says why and what to do. It never holds document text."""
+
+
+class DamagedStoreError(StoreError):
+    """What is in the store's file is not what DuckDB wrote there; the message names the file and the last good copy."""
 
 
 class StoreBusyError(StoreError):
@@ -75,6 +89,13 @@ def engine_error(error: duckdb.Error, path: str | Path = "", waited_s: float = 0
         return StoreError(
             f"{path or 'The file'} is not a store: it is no DuckDB file. Choose another STORE=, or move the file away."
         )
+    if _OTHER_VERSION in str(error):
+        return StoreError(
+            f"{store} was written by another version of DuckDB than {duckdb.__version__}, which cannot read it. Use the "
+            "release that wrote it, or choose another STORE=."
+        )
+    if _is_damaged(error):
+        return DamagedStoreError(f"{store} is damaged: its bytes are not what was written. {_way_back(path)}")
     if isinstance(error, duckdb.OutOfMemoryException):
         return StoreError(
             f"{store} needs more memory than DuckDB may take ({type(error).__name__}). Nothing was changed. End other "
@@ -89,6 +110,26 @@ def engine_error(error: duckdb.Error, path: str | Path = "", waited_s: float = 0
             "run again."
         )
     return None
+
+
+def _is_damaged(error: duckdb.Error) -> bool:
+    message = str(error)
+    if _DAMAGED.match(message):
+        return True
+    # Once it has met the damage, the engine answers everything by quoting what it said then.
+    return bool(_LOST.match(message)) and "Corrupt database file" in message
+
+
+def _way_back(path: str | Path) -> str:
+    copies = copies_in(copies_folder(path), path) if path else []
+    if copies:
+        return (
+            f"The last good copy is {copies[0]}: `ragspine restore {copies[0]}` puts it back and keeps this file aside."
+        )
+    return (
+        "No copy of it is beside it. Restore one from elsewhere with `ragspine restore FILE`; or move the file away and run "
+        "again: all but old versions, the history of labels, answers of models and reviews is rebuilt from the source."
+    )
 
 
 @contextmanager
@@ -278,16 +319,16 @@ def _when_free(
 
 
 def _unopened(path: Path, error: duckdb.Error) -> StoreError:
-    if "not a valid DuckDB database file" not in str(error):
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            return StoreError(
-                f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
-            )
+    known = engine_error(error, path)
+    if isinstance(known, DamagedStoreError) or (known and _NOT_OURS.search(str(error))):
+        return known
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
         return StoreError(
-            f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another "
-            "STORE=."
+            f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."
         )
-    return engine_error(error, path) or StoreError(f"{path} is not a store.")
+    return StoreError(
+        f"The store {path} cannot be opened ({type(error).__name__}). Restore it from a copy, or choose another STORE=."
+    )
 
 
 @contextmanager

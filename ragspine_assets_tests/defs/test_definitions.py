@@ -97,8 +97,19 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
 
 
 def test_jobs_run_in_one_process() -> None:
-    for name in ("refresh", "checks"):
+    for name in ("refresh", "checks", "backup"):
         assert build_defs().resolve_job_def(name).executor_def.name == "in_process"
+
+
+def test_a_copy_is_made_by_the_clock_only_where_a_time_is_set() -> None:
+    assert not [name for name in schedule_names(ServiceConfig()) if "backup" in name]
+    assert "backup_by_clock" in schedule_names(ServiceConfig(backup_cron="0 3 * * *"))
+    with pytest.raises(ValueError, match="RAGSPINE_BACKUP_CRON"):
+        build_defs(ServiceConfig(backup_cron="every day"))
+
+
+def schedule_names(config: ServiceConfig) -> list[str]:
+    return [schedule.name for schedule in build_defs(config).get_repository_def().schedule_defs]
 
 
 def test_the_checks_job_runs_every_check_and_materialises_nothing() -> None:

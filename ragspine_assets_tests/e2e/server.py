@@ -71,6 +71,21 @@ class Server:
         assert answer["__typename"] == "LaunchRunSuccess", answer
         return answer["run"]["runId"]
 
+    def cancel(self, run_id: str) -> None:
+        """Terminate a run as the UI does; one that has ended stays as it is."""
+        self.change("mutation($id: String!) { terminateRun(runId: $id) { __typename } }", id=run_id)
+
+    def launch_again(self, run_id: str) -> str:
+        """Launch a run again as the UI's "Re-execute all" does, and return the new run's id."""
+        answer = self.change(
+            "mutation($p: ReexecutionParams!) { launchRunReexecution(reexecutionParams: $p) { __typename "
+            "... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }",
+            p={"parentRunId": run_id, "strategy": "ALL_STEPS"},
+        )["launchRunReexecution"]
+        assert isinstance(answer, dict)
+        assert answer["__typename"] == "LaunchRunSuccess", answer
+        return answer["run"]["runId"]
+
     def status(self, run_id: str) -> str:
         """Return a run's status."""
         data = self.ask(f'{{ runOrError(runId: "{run_id}") {{ ... on Run {{ status }} }} }}')["runOrError"]

@@ -96,6 +96,13 @@ def test_two_runs_launched_at_once_both_finish(
     prove(server)
 
 
+def test_a_run_of_a_terminal_is_launched_again_from_the_ui(server: Server) -> None:
+    before = {run.run_id for run in server.runs()}
+    assert from_a_terminal(server, "checks")() == ""
+    (run_id,) = {run.run_id for run in server.runs()} - before
+    assert server.wait_for(server.launch_again(run_id), LIMIT_S) == "SUCCESS"
+
+
 def test_what_a_schedule_launches_and_what_a_person_launches_then_all_finish(server: Server) -> None:
     (server.folder / "source" / "part2" / "d2.txt").write_text(f"Another turbine, {random.random()}.\n")
     before = {run.run_id for run in server.runs()}
