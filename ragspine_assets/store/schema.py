@@ -114,6 +114,16 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "run_id": _TEXT,
         "changed_at": "TIMESTAMP",
     },
+    # What the proof of labels read in each document's file; no stage writes it (SPEC 6.3).
+    "label_proof": {
+        "doc_id": "TEXT NOT NULL",
+        "rules": _TEXT,
+        "stamp": _TEXT,
+        "content_hash": _TEXT,
+        "label": _TEXT,
+        "reason": _TEXT,
+        "problem": _TEXT,
+    },
     # Settings that must live as long as the store: the source root, the key of document references.
     "store_setting": {"name": "TEXT NOT NULL", "value": "TEXT NOT NULL"},
     # Keyed hashes of documents that were purged: facts that still cite one stay out of the graph.

@@ -1,5 +1,6 @@
 """Checks on `raw_documents`."""
 
+from ragspine_assets.audit.file_labels import audit_file_labels
 from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audit_source_labels
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.defs.assets import raw_documents
@@ -20,6 +21,17 @@ def _no_label_is_lower(source: SourceResource, store: StoreResource, profile: Pr
         return audit_source_labels(chunk_store, source.path, profile.load().sensitivity)
 
 
+def _no_document_is_below_its_file(
+    source: SourceResource, store: StoreResource, profile: ProfileResource
+) -> AuditResult:
+    """Derive what files say of themselves again from their bytes (SPEC 1.10, 1.11)."""
+    with store.open() as chunk_store:
+        policy = profile.load().sensitivity
+        return audit_file_labels(
+            chunk_store, source.path, policy, limits=source.limits(), workers=source.workers or None
+        )
+
+
 DOCUMENT_CHECKS = checks_of(
     raw_documents,
     store_check(
@@ -38,5 +50,11 @@ DOCUMENT_CHECKS = checks_of(
         "No document is less protected in the store than metadata.csv, its front matter, its path and the policy say at "
         "this moment.",
         _no_label_is_lower,
+    ),
+    Check(
+        "no_document_is_below_what_its_file_says",
+        "No document is less protected in the store than the bytes of its file say: by a keyword or a printed marking "
+        "anywhere in it, headers, comments and properties included, or by a label that it carries.",
+        _no_document_is_below_its_file,
     ),
 )

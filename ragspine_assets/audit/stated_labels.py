@@ -1,0 +1,269 @@
+"""The label that a file says it has, derived from its words for the proof of labels (SPEC 1.8, 1.10, 1.11, 6.3).
+
+The rules are those of the writer, written again: keywords anywhere, printed markings where they stand alone, carried labels
+by the profile's table. Where the rule leaves room, the proof claims less: a check that blocks must be sure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import unescape
+
+import ahocorasick_rs
+import numpy as np
+
+from ragspine_assets.policy import Sensitivity, SensitivityPolicy, fold_text, is_known_label, read_label
+
+from .whole_file import DAMAGED, LABEL, VERSION, Statement
+
+_TLP = {
+    "TLP:RED": Sensitivity.RESTRICTED,
+    "TLP:AMBER+STRICT": Sensitivity.RESTRICTED,
+    "TLP:AMBER": Sensitivity.CONFIDENTIAL,
+    "TLP:GREEN": Sensitivity.INTERNAL,
+}
+
+
+@dataclass(frozen=True)
+class StatedLabel:
+    """A label that a file says it has, and why: a kind and a place, never words of the file."""
+
+    level: Sensitivity
+    reason: str
+
+
+@dataclass(frozen=True)
+class Phrases:
+    """What a profile says about the words of a file.
+
+    Attributes:
+        keywords: a file that holds one is RESTRICTED.
+        markings: phrase to the label of a file in which it stands alone.
+        labels: GUID or name of a carried label to the label that it means.
+    """
+
+    keywords: tuple[str, ...] = ()
+    markings: Mapping[str, Sensitivity] = field(default_factory=dict)
+    labels: Mapping[str, Sensitivity] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, policy: SensitivityPolicy) -> Phrases:
+        """Take the phrases out of a policy, as its profile has them."""
+        markings = {
+            phrase: read_label(level)
+            for level, phrases in dict(getattr(policy, "markings", ())).items()
+            for phrase in phrases
+        }
+        labels = {name: read_label(level) for name, level in dict(getattr(policy, "labels", ())).items()}
+        return cls(tuple(policy.restricted_keywords), markings, labels)
+
+    def digest(self) -> str:
+        """Return a hash of the phrases and of the way in which files are read for them."""
+        values = [VERSION, self.keywords, sorted(self.markings.items()), sorted(self.labels.items())]
+        return hashlib.sha256(json.dumps(values).encode()).hexdigest()
+
+    @cached_property
+    def _folded_labels(self) -> dict[str, Sensitivity]:
+        return {fold_text(name).strip("{} "): level for name, level in self.labels.items()}
+
+    @cached_property
+    def _folded_keywords(self) -> tuple[tuple[str, bool], ...]:
+        """Keywords as they are looked for, and whether they hold marks of their own."""
+        return tuple((_close(fold_text(word)), bool(_MARK.search(fold_text(word)))) for word in self.keywords)
+
+    @cached_property
+    def _alone(self) -> dict[str, Sensitivity]:
+        """Letters of each marking to its label."""
+        alone: dict[str, Sensitivity] = {}
+        for phrase, level in (*_TLP.items(), *self.markings.items()):
+            letters = squeeze(phrase)
+            if letters:
+                alone[letters] = max(alone.get(letters, level), level, key=lambda label: label.rank)
+        return alone
+
+    @cached_property
+    def _letters(self) -> ahocorasick_rs.AhoCorasick | None:
+        letters = {squeeze(word) for word in self.keywords} | set(self._alone)
+        return None if "" in letters else ahocorasick_rs.AhoCorasick(sorted(letters), store_patterns=False)
+
+    def stated_by(self, statements: Iterable[Statement]) -> list[StatedLabel]:
+        """Return what a file says about its label, each reason once, the highest label first."""
+        found: dict[str, StatedLabel] = {}
+        for statement in statements:
+            for stated in self._stated(statement):
+                found.setdefault(stated.reason, stated)
+        return sorted(found.values(), key=lambda stated: (-stated.level.rank, stated.reason))
+
+    def _stated(self, statement: Statement) -> Iterator[StatedLabel]:
+        place, text, source = statement
+        if place == DAMAGED:
+            yield StatedLabel(Sensitivity.RESTRICTED, "a part with carried labels that is damaged")
+            return
+        if place == LABEL:
+            guid, _, name = text.partition("\x1f")
+            yield self._carried(guid, name)
+            # What a label is called may be a keyword as well.
+            place, text = "label", name
+        # Source may hold words between the letters of a phrase: tags, addresses of links.
+        bare = [text, *_without_words(text)] if source else [text]
+        if not any(self._may_hold(view) for view in bare):
+            return
+        for number, (keyword, has_marks) in enumerate(self._folded_keywords, start=1):
+            if any(keyword in view for view in _readings(text, source, has_marks)):
+                yield StatedLabel(Sensitivity.RESTRICTED, f"keyword {number} in: {place}")
+        for level in self._markings(bare):
+            yield StatedLabel(level, f"marking {level.value} in: {place}")
+
+    def _may_hold(self, text: str) -> bool:
+        """Tell whether the letters of a phrase follow each other anywhere in a text; most texts end here."""
+        if self._letters is None:
+            return True
+        letters = squeeze(text)
+        return any(
+            self._letters.find_matches_as_indexes(letters[start : start + _BLOCK + 1000])
+            for start in range(0, len(letters), _BLOCK)
+        )
+
+    def _markings(self, views: list[str]) -> set[Sensitivity]:
+        """Return the labels of markings that stand alone in a line or a cell."""
+        levels: set[Sensitivity] = set()
+        for view in views:
+            for line in view.replace("|", "\t").split("\n"):
+                for cell in {line, *line.split("\t")}:
+                    if 2 < len(cell) < _LONGEST_LINE and (level := self._alone.get(squeeze(_without_noise(cell)))):
+                        levels.add(level)
+        return levels
+
+    def _carried(self, guid: str, name: str) -> StatedLabel:
+        """Return what a carried label means: by GUID, else by name, else by the words of lattice, TLP and markings."""
+        folded_guid, folded_name = fold_text(guid).strip("{} "), fold_text(name).strip()
+        level = self._folded_labels.get(folded_guid) if folded_guid else None
+        level = level or self._folded_labels.get(folded_name)
+        if level is None and is_known_label(name):
+            level = read_label(name)
+        letters = squeeze(name)
+        level = (
+            level or self._alone.get(letters) or (Sensitivity.PUBLIC if letters in {"tlpclear", "tlpwhite"} else None)
+        )
+        if level is None:
+            return StatedLabel(Sensitivity.RESTRICTED, "a carried label that no table knows")
+        return StatedLabel(level, f"a carried label: {level.value}")
+
+
+# -- readings ----------------------------------------------------------------------------------------------------------
+
+_BLOCK = 1 << 20
+_LONGEST_LINE = 200
+_MARK = re.compile(r"[*_`~#>|\[\]\\^={}<]")
+_SOFT = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
+_COMMENT = re.compile("<!--|-->")
+_BREAKING_TAG = re.compile(
+    r"</?(?:p|div|br|td|th|tr|table|li|ul|ol|h[1-6]|body|head|html|title|section|blockquote|pre|hr|dd|dt|option)\b[^<>]{0,2000}>",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,2000}>")
+_TARGET = re.compile(r"\]\([^()\n]{0,2000}\)|\]\[[^\[\]\n]{0,200}\]|\[\^[^\]\n]{1,40}\]")
+_ROLE = re.compile(r":[a-z][\w.-]{0,40}:(?=`)|\s<[^<>`\n]{1,2000}>(?=`)")
+_LINE_MARK = re.compile(r"^[ \t>]*(?:(?:[-+*•]|\d{1,4}[.)]|#{1,6}|\.\.)[ \t]+)*", re.MULTILINE)
+_RULE = re.compile(r"^[-=~^*+|: \t]{3,}$", re.MULTILINE)
+_ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
+_UNDERSCORE = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")
+_INLINE = re.compile(r"[*`~\[\]^{}<>\\]+|={2,}|#+")
+_HYPHEN = re.compile("[-\u2010]\n[ \t>]*")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u9fff\uf900-\ufaff"
+_SPACE_BETWEEN_UNSPACED = re.compile(f"(?<=[{_UNSPACED}])\\s+(?=[{_UNSPACED}])")
+
+
+def _close(folded: str) -> str:
+    """Take out white space where a script has none between words."""
+    return folded if folded.isascii() else _SPACE_BETWEEN_UNSPACED.sub("", folded)
+
+
+def _without_words(text: str) -> list[str]:
+    """Return a source text without what has letters and is not read, with nothing and with a space in its place."""
+    if not re.search(r"[<&`]|\]\(|\]\[|\[\^", text):
+        return []
+    views = []
+    for fill in ("", " "):
+        view = _BREAKING_TAG.sub("\n", _COMMENT.sub("\n", text))
+        view = _TARGET.sub(fill, _ROLE.sub("", _TAG.sub(fill, view)))
+        views.append(unescape(view))
+    return views if views[0] != views[1] else views[:1]
+
+
+def _readings(text: str, source: bool, has_marks: bool) -> Iterator[str]:
+    """Give the folded readings in which a keyword is looked for."""
+    yield _close(fold_text(text))
+    if _SOFT.search(text):
+        yield _close(fold_text(_SOFT.sub(" ", text)))
+    if "-\n" in text or "\u2010\n" in text:
+        yield _close(fold_text(_HYPHEN.sub("", text)))
+    if not source:
+        return
+    for view, fill in zip((_without_words(text) or [text]) * 2, ("", " "), strict=False):
+        view = _ESCAPE.sub("", view)
+        yield _close(fold_text(view))
+        if has_marks:
+            continue
+        view = _LINE_MARK.sub("", _RULE.sub("", view)).replace("|", " ")
+        view = _UNDERSCORE.sub(fill, _INLINE.sub(fill, view))
+        yield _close(fold_text(_SOFT.sub(fill, view)))
+
+
+# -- markings ----------------------------------------------------------------------------------------------------------
+
+_MONTH = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|"
+    "dec(?:ember)?"
+)
+_NOISE = re.compile(
+    rf"\b(?:(?:\d{{1,2}}(?:st|nd|rd|th)?\W{{0,2}})?(?:{_MONTH})\b\W{{0,2}}\d{{2,4}}|(?:{_MONTH})\W\d{{1,2}}\b\W{{0,2}}\d{{4}}|"
+    r"(?:page|seite|pagina|p)\W{0,2}\d+(?:\W{0,2}(?:of|von|di)\W{0,2}\d+)?)\b|"
+    r"\d{1,4}年(?:\d{1,2}月)?(?:\d{1,2}日)?|第\d+[页頁]|\d+",
+    re.IGNORECASE,
+)
+_NUMBERING = re.compile(r"^\W*(?:[ivxl]{1,5}|[a-z])[.)]\s", re.IGNORECASE)
+
+
+def _without_noise(line: str) -> str:
+    """Take punctuation, numbering and a date off a line, as far as they have letters or digits."""
+    if not line.isascii():
+        line = unicodedata.normalize("NFKC", line)
+    return _NUMBERING.sub("", _NOISE.sub(" ", line))
+
+
+# -- letters -----------------------------------------------------------------------------------------------------------
+
+_LOWER = bytes(ord(chr(code).lower()) for code in range(128)) + bytes(range(128, 256))
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+_UNKNOWN = np.uint32(0xFFFFFFFF)
+_folded = np.full(0x110000, _UNKNOWN, np.uint32)
+_longer: dict[str, str] = {}
+
+
+def squeeze(text: str) -> str:
+    """Return the folded letters and digits of a text, without anything between them."""
+    if text.isascii():
+        return text.encode("ascii").translate(_LOWER, _NO_LETTERS).decode("ascii")
+    codes = _codes(text)
+    new = codes[_folded[codes] == _UNKNOWN]
+    for code in np.unique(new) if len(new) else ():
+        letters = "".join(char for char in fold_text(chr(code)) if unicodedata.category(char)[0] in "LMN")
+        if len(letters) > 1:
+            _longer[chr(code)] = letters
+        _folded[code] = ord(letters) if len(letters) == 1 else 0
+    for char in [char for char in _longer if char in text]:
+        text = text.replace(char, _longer[char])
+        codes = _codes(text)
+    letters = _folded[codes]
+    return letters[letters != 0].tobytes().decode("utf-32-le", "replace")
+
+
+def _codes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
