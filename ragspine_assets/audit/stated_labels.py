@@ -15,11 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from html import unescape
 
-import ahocorasick_rs
-import numpy as np
-
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, fold_text, is_known_label, read_label
 
+from .letter_search import LetterSearch, squeeze
 from .whole_file import DAMAGED, LABEL, VERSION, Statement
 
 _TLP = {
@@ -55,12 +53,8 @@ class Phrases:
     @classmethod
     def of(cls, policy: SensitivityPolicy) -> Phrases:
         """Take the phrases out of a policy, as its profile has them."""
-        markings = {
-            phrase: read_label(level)
-            for level, phrases in dict(getattr(policy, "markings", ())).items()
-            for phrase in phrases
-        }
-        labels = {name: read_label(level) for name, level in dict(getattr(policy, "labels", ())).items()}
+        markings = {phrase: read_label(level) for level, phrases in dict(policy.markings).items() for phrase in phrases}
+        labels = {name: read_label(level) for name, level in dict(policy.labels).items()}
         return cls(tuple(policy.restricted_keywords), markings, labels)
 
     def digest(self) -> str:
@@ -88,9 +82,8 @@ class Phrases:
         return alone
 
     @cached_property
-    def _letters(self) -> ahocorasick_rs.AhoCorasick | None:
-        letters = {squeeze(word) for word in self.keywords} | set(self._alone)
-        return None if "" in letters else ahocorasick_rs.AhoCorasick(sorted(letters), store_patterns=False)
+    def _letters(self) -> LetterSearch:
+        return LetterSearch((*self.keywords, *self._alone))
 
     def stated_by(self, statements: Iterable[Statement]) -> list[StatedLabel]:
         """Return what a file says about its label, each reason once, the highest label first."""
@@ -111,24 +104,14 @@ class Phrases:
             # What a label is called may be a keyword as well.
             place, text = "label", name
         # Source may hold words between the letters of a phrase: tags, addresses of links.
-        bare = [text, *_without_words(text)] if source else [text]
-        if not any(self._may_hold(view) for view in bare):
+        bare = _without_words(text, "") if source else text
+        if not self._letters.may_hold(text) and (bare == text or not self._letters.may_hold(bare)):
             return
         for number, (keyword, has_marks) in enumerate(self._folded_keywords, start=1):
             if any(keyword in view for view in _readings(text, source, has_marks)):
                 yield StatedLabel(Sensitivity.RESTRICTED, f"keyword {number} in: {place}")
-        for level in self._markings(bare):
+        for level in self._markings([text] if bare == text else [text, bare, _without_words(text, " ")]):
             yield StatedLabel(level, f"marking {level.value} in: {place}")
-
-    def _may_hold(self, text: str) -> bool:
-        """Tell whether the letters of a phrase follow each other anywhere in a text; most texts end here."""
-        if self._letters is None:
-            return True
-        letters = squeeze(text)
-        return any(
-            self._letters.find_matches_as_indexes(letters[start : start + _BLOCK + 1000])
-            for start in range(0, len(letters), _BLOCK)
-        )
 
     def _markings(self, views: list[str]) -> set[Sensitivity]:
         """Return the labels of markings that stand alone in a line or a cell."""
@@ -158,13 +141,12 @@ class Phrases:
 
 # -- readings ----------------------------------------------------------------------------------------------------------
 
-_BLOCK = 1 << 20
 _LONGEST_LINE = 200
 _MARK = re.compile(r"[*_`~#>|\[\]\\^={}<]")
 _SOFT = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
 _COMMENT = re.compile("<!--|-->")
-_BREAKING_TAG = re.compile(
-    r"</?(?:p|div|br|td|th|tr|table|li|ul|ol|h[1-6]|body|head|html|title|section|blockquote|pre|hr|dd|dt|option)\b[^<>]{0,2000}>",
+_BREAKS = re.compile(
+    r"</?(?:p|div|br|td|th|tr|table|li|ul|ol|h[1-6]|body|head|html|title|section|blockquote|pre|hr|dd|dt|option)\b",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,2000}>")
@@ -185,16 +167,17 @@ def _close(folded: str) -> str:
     return folded if folded.isascii() else _SPACE_BETWEEN_UNSPACED.sub("", folded)
 
 
-def _without_words(text: str) -> list[str]:
-    """Return a source text without what has letters and is not read, with nothing and with a space in its place."""
-    if not re.search(r"[<&`]|\]\(|\]\[|\[\^", text):
-        return []
-    views = []
-    for fill in ("", " "):
-        view = _BREAKING_TAG.sub("\n", _COMMENT.sub("\n", text))
-        view = _TARGET.sub(fill, _ROLE.sub("", _TAG.sub(fill, view)))
-        views.append(unescape(view))
-    return views if views[0] != views[1] else views[:1]
+def _without_words(text: str, fill: str) -> str:
+    """Return a source text without what has letters and is not read; ``fill`` stands in its place inside a line."""
+    if "<!--" in text or "-->" in text:
+        text = _COMMENT.sub("\n", text)
+    if "`" in text and (":`" in text or ">`" in text):
+        text = _ROLE.sub("", text)
+    if "<" in text:
+        text = _TAG.sub(lambda tag: "\n" if _BREAKS.match(tag[0]) else fill, text)
+    if "](" in text or "][" in text or "[^" in text:
+        text = _TARGET.sub(fill, text)
+    return unescape(text) if "&" in text else text
 
 
 def _readings(text: str, source: bool, has_marks: bool) -> Iterator[str]:
@@ -206,8 +189,8 @@ def _readings(text: str, source: bool, has_marks: bool) -> Iterator[str]:
         yield _close(fold_text(_HYPHEN.sub("", text)))
     if not source:
         return
-    for view, fill in zip((_without_words(text) or [text]) * 2, ("", " "), strict=False):
-        view = _ESCAPE.sub("", view)
+    for fill in ("", " "):
+        view = _ESCAPE.sub("", _without_words(text, fill))
         yield _close(fold_text(view))
         if has_marks:
             continue
@@ -236,34 +219,3 @@ def _without_noise(line: str) -> str:
     if not line.isascii():
         line = unicodedata.normalize("NFKC", line)
     return _NUMBERING.sub("", _NOISE.sub(" ", line))
-
-
-# -- letters -----------------------------------------------------------------------------------------------------------
-
-_LOWER = bytes(ord(chr(code).lower()) for code in range(128)) + bytes(range(128, 256))
-_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
-_UNKNOWN = np.uint32(0xFFFFFFFF)
-_folded = np.full(0x110000, _UNKNOWN, np.uint32)
-_longer: dict[str, str] = {}
-
-
-def squeeze(text: str) -> str:
-    """Return the folded letters and digits of a text, without anything between them."""
-    if text.isascii():
-        return text.encode("ascii").translate(_LOWER, _NO_LETTERS).decode("ascii")
-    codes = _codes(text)
-    new = codes[_folded[codes] == _UNKNOWN]
-    for code in np.unique(new) if len(new) else ():
-        letters = "".join(char for char in fold_text(chr(code)) if unicodedata.category(char)[0] in "LMN")
-        if len(letters) > 1:
-            _longer[chr(code)] = letters
-        _folded[code] = ord(letters) if len(letters) == 1 else 0
-    for char in [char for char in _longer if char in text]:
-        text = text.replace(char, _longer[char])
-        codes = _codes(text)
-    letters = _folded[codes]
-    return letters[letters != 0].tobytes().decode("utf-32-le", "replace")
-
-
-def _codes(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)

@@ -61,7 +61,10 @@ class Statement(NamedTuple):
 
 def pack(statements: Iterable[Statement]) -> str:
     """Return statements as one string, as a worker hands them over."""
-    return _RECORD.join(_UNIT.join((place, "1" if source else "", text)) for place, text, source in statements)
+    return _RECORD.join(
+        _UNIT.join((place, "1" if source else "", text if place == LABEL else text.translate(_CONTROLS)))
+        for place, text, source in statements
+    )
 
 
 def unpack(packed: str) -> Iterator[Statement]:
@@ -120,9 +123,7 @@ def statements_of(data: bytes, suffix: str, limits: ExtractionLimits | None = No
     kept: list[Statement] = []
     characters = 0
     for statement in found:
-        if statement.place not in {LABEL, DAMAGED}:
-            statement = statement._replace(text=statement.text.translate(_CONTROLS))
-        if not statement.text.strip():
+        if not statement.text or statement.text.isspace():
             continue
         characters += len(statement.text)
         if characters > 4 * limits.max_characters:
@@ -133,9 +134,19 @@ def statements_of(data: bytes, suffix: str, limits: ExtractionLimits | None = No
 
 def _decoded(data: bytes, *, markup: bool = False) -> str:
     try:
-        return re.sub("\r\n?|[\x0b\x0c\x85\u2028\u2029]", "\n", decode_text(data, markup=markup).text)
+        # Nearly every file is UTF-8; NUL and escape are what another encoding could be known by.
+        sure = not data.startswith(b"\xef\xbb\xbf") and b"\0" not in data and b"\x1b" not in data
+        text = data.decode() if sure else decode_text(data, markup=markup).text
+    except UnicodeDecodeError:
+        try:
+            text = decode_text(data, markup=markup).text
+        except UndecodableText as problem:
+            raise ExtractionError(str(problem)) from None
     except UndecodableText as problem:
         raise ExtractionError(str(problem)) from None
+    for line_end in ("\r\n", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029"):
+        text = text.replace(line_end, "\n")
+    return text
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
