@@ -407,7 +407,7 @@ def _of_package(data: bytes, limits: ExtractionLimits) -> Iterator[Statement]:
             continue
         root, sound = _xml(content)
         if _carries_labels(lowered):
-            yield from _of_label_part(root, sound, content, lowered)
+            yield from _of_label_part(root, sound, lowered)
         if root is None:
             continue
         if lowered.endswith("sharedstrings.xml"):
@@ -442,9 +442,9 @@ def _carries_labels(lowered: str) -> bool:
     return lowered.endswith(("docprops/custom.xml", "labelinfo.xml")) or lowered == "meta.xml"
 
 
-def _of_label_part(root: etree._Element | None, sound: bool, content: bytes, lowered: str) -> Iterator[Statement]:
-    """Read labels from a part that is there for them; one that is damaged and may have held a label says so."""
-    if not sound and (lowered.endswith("labelinfo.xml") or b"msip" in content.replace(b"\x00", b"").lower()):
+def _of_label_part(root: etree._Element | None, sound: bool, lowered: str) -> Iterator[Statement]:
+    """Read labels from a part that is there for them; one that is damaged may have held any."""
+    if not sound:
         yield Statement(DAMAGED, posixpath.basename(lowered))
     if root is None:
         return
