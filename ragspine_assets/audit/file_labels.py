@@ -18,8 +18,9 @@ from ragspine_assets.documents.metadata import metadata_table_of
 from ragspine_assets.documents.pool import ExtractionPool, batch_files
 from ragspine_assets.documents.source import SourceFile, UnsafeFileError, open_inside, scan_source
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, read_label
+from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.chunk_store import ChunkStore
-from ragspine_assets.store.database import registered, table_of, transaction
+from ragspine_assets.store.database import registered, transaction
 from ragspine_assets.store.labels import rank_of
 from ragspine_assets.store.references import reference_key, references, set_setting
 from ragspine_assets.store.schema import TABLES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from ragspine_assets.audit.file_labels import audit_file_labels
 from ragspine_assets.audit.stated_labels import Phrases
 from ragspine_assets.audit.whole_file import statements_of
-from ragspine_assets.policy import SensitivityPolicy, load_profile, read_label
+from ragspine_assets.policy import SensitivityPolicy, read_label
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.conformance import label_files
 from ragspine_assets_tests.conformance.label_files import KNOWN, POLICY, UNKNOWN, Case
@@ -72,7 +73,12 @@ def test_the_handed_files_are_found_below_their_label(shared: Path, pipeline: Pi
     folder = shared / "cases" / "labels"
     with (folder / "MANIFEST.tsv").open() as lines:
         wanted = {row["file"]: row["label"] for row in csv.DictReader(lines, delimiter="\t")}
-    policy = load_profile(folder / "profile.toml").sensitivity
+    profile = tomllib.loads((folder / "profile.toml").read_text())
+    policy = SensitivityPolicy(
+        restricted_keywords=profile["sensitivity"]["restricted_keywords"],
+        markings=profile["sensitivity"]["markings"],
+        labels=profile["labels"],
+    )
     pipeline.write({name: (folder / name).read_bytes() for name in wanted})
     unlabelled(pipeline.store, list(wanted))
     result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=1)

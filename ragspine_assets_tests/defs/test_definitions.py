@@ -75,6 +75,7 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "raw_documents: labels_are_in_the_lattice",
         "raw_documents: every_file_is_accounted_for",
         "raw_documents: no_label_is_lower_than_its_source_says",
+        "raw_documents: no_document_is_below_what_its_file_says",
         "chunks: chunks_quote_and_cover_the_text",
         "chunks: windows_contain_their_chunk",
         "chunks: chunks_carry_their_documents_label",
