@@ -173,7 +173,10 @@ def take_turn(
 @contextmanager
 def _one_at_a_time(instance: DagsterInstance) -> Iterator[None]:
     """Keep other processes of this machine from closing the same runs: a failure would be told twice."""
-    descriptor = os.open(Path(instance.root_directory) / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Dagster makes this folder when it first keeps something in it, which a fresh history has not done.
+    folder = Path(instance.root_directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

@@ -5,6 +5,7 @@ import functools
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.defs import runs
+from ragspine_assets.defs.launch import open_instance
 from ragspine_assets.defs.run_process import (
     PROCESS_TAG,
     Machine,
@@ -448,6 +450,14 @@ def test_of_three_who_close_at_once_one_closes(tmp_path: Path) -> None:
         for caller in callers:
             caller.join()
         assert sorted(closed) == sorted(run_id for run_id in dead if dead[run_id])
+
+
+def test_a_history_that_is_just_made_has_no_dead_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    shutil.copy(Path(__file__).resolve().parents[2] / "dagster.yaml", tmp_path)
+    with open_instance() as fresh:
+        assert close_dead_runs(fresh) == []
 
 
 def test_without_the_second_look_a_success_would_become_a_failure(
