@@ -42,6 +42,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "label_reason": "What decided the label.",
     "policy_label": "What the policy alone would say.",
     "policy_reason": "Why the policy says so.",
+    "policy_findings": "What spoke for a label: kinds and places, no words.",
+    "label_only": "How much of each kind was read for the label only.",
     "policy_hash": "Which policy said so.",
     "file_title": "Title that the file itself states.",
     "front_matter": "Front matter block of a Markdown file.",
