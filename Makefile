@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTABLE := $(VENV)/.testable
 
 # make run SOURCE=/your/folder STORE=/your/store.duckdb PROFILE=/your/profile.toml FACTS=/your/facts CHUNKER=parent_child
 export RAGSPINE_SOURCE := $(or $(SOURCE),$(RAGSPINE_SOURCE))
@@ -15,18 +16,27 @@ export RAGSPINE_ALLOW_MASS_REMOVAL := $(or $(ALLOW_MASS_REMOVAL),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui test lint bench e2e fuzz soak lock clean
+.PHONY: help run check ui test lint bench e2e fuzz soak llm lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-$(READY): requirements/constraints.txt pyproject.toml
-	@echo "Setting up $(VENV) (about a minute, once)..."
+# uv installs in a fraction of the time, where it is found.
+UV := $(shell command -v uv 2>/dev/null)
+INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+
+$(READY): requirements/run.txt pyproject.toml
+	@echo "Setting up $(VENV) (less than a minute, once)..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/constraints.txt
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements/run.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $(READY)
+
+$(TESTABLE): $(READY) requirements/test.txt
+	@echo "Adding what the tests need to $(VENV)..."
+	@$(INSTALL) --require-hashes -r requirements/test.txt
+	@touch $(TESTABLE)
 
 run: $(READY) ## bring everything up to date with the source folder and prove the promises
 	@$(BIN)/python -m ragspine_assets.defs.launch refresh
@@ -42,25 +52,39 @@ ui: $(READY) ## open Dagster on this machine only (it has no login)
 test: lint ## lint, types, import contracts and all tests
 	@$(BIN)/python -m pytest
 
-lint: $(READY) ## lint, types and import contracts
+lint: $(TESTABLE) ## lint, types and import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports
 
-bench: $(READY) ## measure, with the peers side by side
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/bench.txt
+bench: $(TESTABLE) ## measure, with the peers side by side
+	@$(INSTALL) --require-hashes -r requirements/bench.txt
 	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
 
-e2e: $(READY) ## drive the UI in a real browser (needs Debian's chromium), and let a schedule fire
-	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/e2e.txt
+e2e: $(TESTABLE) ## drive the UI in a real browser (needs Debian's chromium), and let a schedule fire
+	@$(INSTALL) --require-hashes -r requirements/e2e.txt
 	@E2E=1 $(BIN)/python -m pytest ragspine_assets_tests/e2e
 
-fuzz: $(READY) ## mutated files through extraction, SECONDS=120 long
+fuzz: $(TESTABLE) ## mutated files through extraction, SECONDS=120 long
 	@$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),120)
 
-soak: $(READY) ## runs from three doors, kills, cancels, full disks, an unmounted source, edits, SECONDS=600 long
+soak: $(TESTABLE) ## runs from three doors, kills, cancels, full disks, an unmounted source, edits, SECONDS=600 long
 	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),600)
+
+llm: $(READY) ## add what asking a language model needs
+	@$(INSTALL) --require-hashes -r requirements/llm.txt
+
+LOCK = uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	--python-version 3.11 pyproject.toml
+
+lock: ## write the hashed lists of packages anew from pyproject.toml (needs uv; UPGRADE=1 takes newer ones)
+	@$(LOCK) requirements/build.in --extra ui $(if $(UPGRADE),--upgrade) -o requirements/run.txt
+	@$(LOCK) --extra ui --extra llm -c requirements/run.txt $(if $(UPGRADE),--upgrade) -o requirements/llm.txt
+	@$(LOCK) requirements/build.in --extra ui --extra llm --extra stemming --extra tokens --extra demo --extra dev \
+		-c requirements/llm.txt $(if $(UPGRADE),--upgrade) -o requirements/test.txt
+	@$(LOCK) --extra bench -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/bench.txt
+	@$(subst pyproject.toml,requirements/e2e.in,$(LOCK)) -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/e2e.txt
 
 clean: ## remove what setting up and testing left
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
