@@ -216,3 +216,14 @@ def test_a_bomb_costs_the_proof_no_more_than_its_limits(pipeline: Pipeline) -> N
     result = audit_file_labels(pipeline.store, pipeline.root, POLICY, limits=limits, workers=1)
     assert result.passed
     assert "unpacks to more" in result.warnings[0]
+
+
+def test_a_stage_that_looks_for_nothing_is_found_out_in_every_format(cases: list[Case], pipeline: Pipeline) -> None:
+    # The stage gets another policy than the check: it labels what it reads, and looks for none of the phrases.
+    bodies = {case.suffix: case for case in cases if " body: " in case.name and "runs" not in case.name}
+    names = {f"said{suffix}": case for suffix, case in bodies.items()}
+    pipeline.write({name: case.data for name, case in names.items()})
+    pipeline.intake()
+    assert dict(pipeline.rows("SELECT doc_id, sensitivity FROM document")) == dict.fromkeys(names, "INTERNAL")
+    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1)
+    assert result.violations == len(names) == 10
