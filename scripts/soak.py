@@ -336,7 +336,7 @@ class Soak:
         try:
             process = start(folder)
             processes.append(process)
-            time.sleep(self.rng.uniform(1, self.lasts * 2))
+            time.sleep(self.rng.uniform(1, min(self.lasts * 2, 30)))
         finally:
             (folder / "source").rmdir()
             aside.rename(folder / "source")

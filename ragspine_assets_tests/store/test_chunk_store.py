@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragspine_assets.chunking import Chunk, DocumentMeta, chunk_document
-from ragspine_assets.store import ChunkStore, StoredChunk
+from ragspine_assets.store import ChunkStore, StoreBusyError, StoredChunk
 
 
 @pytest.fixture
@@ -160,3 +160,22 @@ def test_a_store_that_is_kept_open_lets_go_after_an_error(tmp_path: Path) -> Non
         raise ZeroDivisionError
     other = [sys.executable, "-c", f"import duckdb; duckdb.connect({str(path)!r})"]
     assert subprocess.run(other, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("keep_open", [True, False])
+def test_who_makes_many_calls_waits_once_for_a_store_that_is_held(tmp_path: Path, *, keep_open: bool) -> None:
+    path = tmp_path / "store.duckdb"
+    code = f"import duckdb, sys; c = duckdb.connect({str(path)!r}); print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    store, waits = ChunkStore(path, wait_s=1.0, keep_open=keep_open), []
+    try:
+        assert holder.stdout
+        holder.stdout.readline()
+        for _ in range(3):
+            with pytest.raises(StoreBusyError) as told:
+                store.init_schema()
+            waits.append("waited 0 s" not in str(told.value))
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert waits == [True, not keep_open, not keep_open]
