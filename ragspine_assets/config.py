@@ -62,7 +62,7 @@ class ServiceConfig:
     wait_s: float = _setting(30.0, "Seconds to wait while another process holds the store.")
     turn_s: float = _setting(900.0, "Seconds to wait for runs that started earlier to finish.")
     starting_s: float = _setting(1800.0, "Seconds after which a run that no process took up counts as dead.")
-    runs_kept: int = _setting(500, "How many runs stay in the history; 0 for all of them.")
+    runs_kept: int = _setting(200, "How many runs stay in the history; 0 for all of them.")
     automation: bool = _setting(True, "Whether schedules and sensors are on when nobody has switched them in the UI.")
     refresh_cron: str = _setting("15 2 * * *", "When everything is brought up to date, as cron writes it.")
     checks_cron: str = _setting("45 * * * *", "When every promise is proved, as cron writes it.")

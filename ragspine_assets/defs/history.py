@@ -15,7 +15,7 @@ from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
-RUNS_KEPT = 500
+RUNS_KEPT = 200
 """How many runs are kept where nobody says otherwise."""
 
 _AT_MOST = 50
