@@ -32,7 +32,7 @@ from ragspine_assets.chunking.spans import (
     source_text,
 )
 from ragspine_assets.chunking.third_party import ChunkerError, foreign_cuts
-from ragspine_assets.documents.normalise import BLANK, CanonicalText
+from ragspine_assets.documents.normalise import BLANK, CanonicalText, normalise_text
 from ragspine_assets.policy.lattice import read_label
 
 __all__ = [
@@ -207,20 +207,34 @@ def _chunker(chunker: Chunker | None) -> Chunker:
 
 
 def _stamped(meta: DocumentMeta) -> DocumentMeta:
+    """Return metadata as they are stored: the label read, and values that UTF-8 cannot hold repaired as text is (SPEC 1.5).
+
+    An id is left as it is: repaired, it would name another document.
+    """
     label = read_label(meta.sensitivity).value
-    return meta if label == meta.sensitivity else replace(meta, sensitivity=label)
+    values = {
+        item.name: getattr(meta, item.name) for item in fields(meta) if item.name not in {"doc_id", "sensitivity"}
+    }
+    repaired = {name: normalise_text(value) for name, value in values.items() if not _is_storable(value)}
+    if label == meta.sensitivity and not repaired:
+        return meta
+    return replace(meta, sensitivity=label, **repaired)
+
+
+def _is_storable(value: str) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _require_storable(meta: DocumentMeta) -> None:
-    # What UTF-8 cannot hold, such as a lone surrogate in a title, must fail its document and not a whole batch.
-    try:
-        "".join(getattr(meta, column.name) for column in fields(meta)).encode()
-    except UnicodeEncodeError:
-        storable = False
-    else:
-        storable = True
-    if not storable:
-        raise ChunkerError(meta, "its metadata hold characters that UTF-8 cannot store")
+    # An id that UTF-8 cannot hold must fail its document and not a whole batch.
+    if not _is_storable(meta.doc_id):
+        raise ChunkerError(meta, "its id holds characters that UTF-8 cannot store")
 
 
 def _checked_cuts(source: SourceText, meta: DocumentMeta, chunker: Chunker, max_chars: int, overlap_chars: int) -> Cuts:

@@ -221,3 +221,11 @@ def test_a_paragraph_lies_on_the_page_where_it_starts() -> None:
     chunks = cut_document(text, META, max_chars=3, overlap_chars=0, page_starts=[1, 1, 2, 5])
     assert [(c.text, c.page_start, c.page_end) for c in chunks] == [("a\nb", 2, 3), ("c\nd", 3, 3)]
     assert {(c.page_start, c.page_end) for c in cut_document(text, META)} == {(0, 0)}
+
+
+def test_a_lone_surrogate_in_metadata_is_repaired_like_text():
+    meta = DocumentMeta("a.txt", title="half \ud83d of a pair", topic="\ud83d\ude00")
+    (chunk,) = cut_document("One sentence.", meta)
+    assert (chunk.title, chunk.topic) == ("half \ufffd of a pair", "\U0001f600")
+    (batch,) = chunk_batches([DocumentInput("One sentence.", meta)])
+    assert batch.rows.column("title").to_pylist() == ["half \ufffd of a pair"]

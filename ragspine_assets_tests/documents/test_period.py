@@ -9,6 +9,11 @@ from ragspine_assets.documents.period import period_from_filename
     ("name", "period"),
     [
         ("FY2024.pdf", "FY2024"),
+        ("FY2024H1.pdf", "2024H1"),
+        ("FY2024 Q3.pdf", "2024Q3"),
+        ("Q3 FY2024.pdf", "2024Q3"),
+        ("h2_fy-2024.pdf", "2024H2"),
+        ("fy 2024 h2.pdf", "2024H2"),
         ("report fy-2024 final.md", "FY2024"),
         ("2024fy.md", "FY2024"),
         ("ＦＹ２０２４.md", "FY2024"),
@@ -44,9 +49,11 @@ def test_anything_else_is_none(name):
         "2024Q1-Q2.md",
         "Q1-2024-Q2.md",
         "FY2024_2024H1.pdf",
+        "Q3 FY2024 H1.pdf",
+        "FY2024 Q3-Q4.pdf",
+        "FY2023-24 Q1.pdf",
         "FY2023-24.pdf",
         "FY2023-2024.pdf",
-        "FY2024 Q3.md",
     ],
 )
 def test_two_different_periods_or_a_range_are_none(name):
