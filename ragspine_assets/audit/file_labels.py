@@ -16,7 +16,7 @@ import pyarrow as pa
 from ragspine_assets.documents.extraction import ExtractionError, ExtractionLimits
 from ragspine_assets.documents.metadata import metadata_table_of
 from ragspine_assets.documents.pool import ExtractionPool, batch_files
-from ragspine_assets.documents.source import SourceFile, UnsafeFileError, open_inside, scan_source
+from ragspine_assets.documents.source import SourceFile, SourceReader, UnsafeFileError, scan_source
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, read_label
 from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.chunk_store import ChunkStore
@@ -31,6 +31,7 @@ from .whole_file import READER, TEXT_SUFFIXES, Statement, statements_of, unpack
 
 _PROOF = tuple(TABLES["label_proof"])
 _DRAWN = 12
+_DRAWS_PER_START = 4
 _DRAWN_BYTES = 2 * 2**20
 _PLAIN_BYTES = 8 * 2**20
 
@@ -92,19 +93,23 @@ def audit_file_labels(
         stamps = {doc_id: _stamp(root, file) for doc_id, file in files.items()}
         known = {doc_id for doc_id, proof in before.items() if proof.stamp and proof.stamp == stamps.get(doc_id)}
         due = [file for doc_id, file in files.items() if doc_id not in known]
-        drawn = _draw(connection, [file for doc_id, file in files.items() if doc_id in known])
+        starts = any(file.suffix not in TEXT_SUFFIXES for file in due)
+        drawn = _draw(connection, [file for doc_id, file in files.items() if doc_id in known], starts)
         proofs = {doc_id: proof for doc_id, proof in before.items() if doc_id in files}
         for proof in _read_again(root, [*due, *drawn], stamps, phrases, limits or ExtractionLimits(), workers):
             proofs[proof.doc_id] = proof
         if proofs != before or due:
             _keep(connection, proofs.values())
+        failed = {
+            row[0] for row in connection.execute("SELECT doc_id FROM document WHERE status = 'failed'").fetchall()
+        }
         name = references(connection)
         exact = _decided_by_row(root)
         kinds: Counter[str] = Counter()
         decided = 0
         for doc_id, proof in sorted(proofs.items()):
             result.checked += 1
-            if proof.problem:
+            if proof.problem and doc_id not in failed:
                 result.warnings.append(f"{name(doc_id)} could not be read again for the proof: {proof.problem}")
             if not proof.label:
                 continue
@@ -149,13 +154,19 @@ def _stamp(root: Path, file: SourceFile) -> str:
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}"
 
 
-def _draw(connection: duckdb.DuckDBPyConnection, files: list[SourceFile]) -> list[SourceFile]:
-    """Draw some of the files that need no reading, others each time; the seed is the number of the draw."""
+def _draw(connection: duckdb.DuckDBPyConnection, files: list[SourceFile], starts: bool) -> list[SourceFile]:
+    """Draw some of the files that need no reading, others each time; the seed is the number of the draw.
+
+    To start a process costs more than what it then reads: where none is started anyway (``starts``), formats that need one
+    take part in each fourth draw.
+    """
     if not files:
         return []
     row = connection.execute("SELECT value FROM store_setting WHERE name = 'label_proof_draw'").fetchone()
     number = int(row[0]) + 1 if row else 1
     set_setting(connection, "label_proof_draw", str(number))
+    if not starts and number % _DRAWS_PER_START:
+        files = [file for file in files if file.suffix in TEXT_SUFFIXES]
     drawn: list[SourceFile] = []
     room = _DRAWN_BYTES
     for file in random.Random(number).sample(files, min(len(files), 4 * _DRAWN)):  # noqa: S311 - a draw, not a secret
@@ -181,18 +192,19 @@ def _read_again(
         label, reason = (stated[0].level.value, stated[0].reason) if stated else ("", "")
         return _Proof(doc_id, rules, stamps[doc_id], content_hash, label, reason, problem)
 
-    parsed: list[SourceFile] = []
-    for file in files:
-        if file.suffix not in TEXT_SUFFIXES or file.size > _PLAIN_BYTES:
-            parsed.append(file)
-            continue
-        data, statements, problem = b"", [], ""
-        try:
-            data = open_inside(root, file, max_bytes=_PLAIN_BYTES)
-            statements = statements_of(data, file.suffix, limits)
-        except (UnsafeFileError, ExtractionError) as failure:
-            problem = str(failure)
-        yield proof(file.doc_id, hashlib.sha256(data).hexdigest(), statements, problem)
+    def is_plain(file: SourceFile) -> bool:
+        return file.suffix in TEXT_SUFFIXES and file.size <= _PLAIN_BYTES
+
+    with SourceReader(root, max_bytes=_PLAIN_BYTES) as reader:
+        for file in filter(is_plain, files):
+            data, statements, problem = b"", [], ""
+            try:
+                data = reader.read(file)
+                statements = statements_of(data, file.suffix, limits)
+            except (UnsafeFileError, ExtractionError) as failure:
+                problem = str(failure)
+            yield proof(file.doc_id, hashlib.sha256(data).hexdigest(), statements, problem)
+    parsed = [file for file in files if not is_plain(file)]
     if not parsed:
         return
     with ExtractionPool(root, limits, workers=workers, parser=READER) as pool:
