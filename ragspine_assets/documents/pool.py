@@ -8,28 +8,34 @@ to the next worker.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import queue
 import selectors
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import pyarrow as pa
 
 from ragspine_assets.errors import RagspineError
 
+from . import confinement
 from .extraction import ExtractionLimits
-from .source import SourceFile
+from .source import SourceFile, SourceReader, UnsafeFileError
 from .worker import (
     DEFAULT_PARSER,
     batch_from_bytes,
     failed_row,
+    hand_over,
     read_frame,
     rows_to_batch,
     write_job,
@@ -65,7 +71,9 @@ _REPAIR = (
     "Documents are not at fault: look for a lack of memory, processes, open files (ulimit -a) or room in the temporary "
     "folder, try `python -c 'import kreuzberg, pyarrow'` with this interpreter, and run again."
 )
-_MAIN = "import sys; from ragspine_assets.documents.worker import main; main(sys.argv[1:])"
+_TEMPORARY = "ragspine-workers-"
+# Younger ones may belong to a process that has not taken its lock yet.
+_LEFT_BEHIND_AFTER_S = 60.0
 
 
 def batch_files(
@@ -120,16 +128,10 @@ def gather_rows(
 class _Worker:
     """One worker process, as the thread that drives it sees it."""
 
-    def __init__(self, parser: str, memory_bytes: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _MAIN, str(os.getpid()), parser, str(memory_bytes)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment(),
-            # A Ctrl-C at the terminal is meant for the parent, which decides what becomes of its workers.
-            start_new_session=True,
-        )
+    def __init__(self, parser: str, memory_bytes: int, folder: str, readable: Sequence[str]) -> None:
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self._process = self._started(parser, memory_bytes, folder, readable, theirs.fileno())
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests = self._process.stdin
@@ -138,11 +140,44 @@ class _Worker:
         self._readable = selectors.DefaultSelector()
         self._readable.register(self._answers, selectors.EVENT_READ)
 
-    def send(self, root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
+    def _started(
+        self, parser: str, memory_bytes: int, folder: str, readable: Sequence[str], channel: int
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [
+                sys.executable, confinement.__file__, folder, str(len(readable)), *readable,
+                str(os.getpid()), parser, str(memory_bytes), str(channel),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(folder),
+            cwd=folder,
+            pass_fds=(channel,),
+            # A Ctrl-C at the terminal is meant for the parent, which decides what becomes of its workers.
+            start_new_session=True,
+        )  # fmt: skip
+
+    def send(self, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
         try:
-            write_job(self._requests, root, files, limits)
+            write_job(self._requests, files, limits)
         except (OSError, ValueError):
             raise _WorkerDied(self._how_it_died()) from None
+
+    def hand(self, reader: SourceReader, file: SourceFile) -> None:
+        """Open a file that the worker has announced, and hand it over."""
+        handle, reason = None, ""
+        try:
+            handle = reader.open(file)
+        except UnsafeFileError as problem:
+            reason = str(problem)
+        try:
+            hand_over(self._channel, handle, reason)
+        except OSError:
+            raise _WorkerDied(self._how_it_died()) from None
+        finally:
+            if handle is not None:
+                os.close(handle)
 
     def send_trial(self, suffix: str, limits: ExtractionLimits) -> None:
         try:
@@ -191,22 +226,62 @@ class _Worker:
         self._process.kill()
         self._process.wait()
         self._readable.close()
+        self._channel.close()
         for pipe in (self._requests, self._answers):
             with contextlib.suppress(OSError):
                 pipe.close()
 
 
-def _environment() -> dict[str, str]:
+def _environment(folder: str) -> dict[str, str]:
     # A worker imports what its parent can import, and nothing from the folder it happens to be started in. One thread
     # per worker: the pool is the parallelism, and native thread pools would count every processor of the machine.
-    return os.environ | {
-        "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry),
+    # Parsers unpack libraries into the temporary folder and load them from there: nobody else may write it.
+    return confinement.inherited(dict(os.environ)) | {
+        "HOME": folder,
+        "TMPDIR": folder,
+        "PYTHONPATH": os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry),
         "PYTHONSAFEPATH": "1",
         "RAYON_NUM_THREADS": "1",
         "TOKIO_WORKER_THREADS": "1",
         "OMP_NUM_THREADS": "1",
         "MALLOC_ARENA_MAX": "2",
     }
+
+
+class _PrivateFolder:
+    """A folder that only this user may enter, for what workers write; gone when closed, or when the next one is made."""
+
+    def __init__(self) -> None:
+        self._path = tempfile.mkdtemp(prefix=_TEMPORARY)
+        # The kernel frees the lock when its holder dies, however that ends.
+        self._held = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self.path = os.path.join(self._path, "own")
+        os.mkdir(self.path, 0o700)
+        _remove_left_behind(os.path.dirname(self._path))
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        os.close(self._held)
+
+
+def _remove_left_behind(parent: str) -> None:
+    """Remove folders of this user whose process was killed."""
+    for name in os.listdir(parent):
+        path = os.path.join(parent, name)
+        if not name.startswith(_TEMPORARY):
+            continue
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                info = os.fstat(handle)
+                old = time.time() - info.st_mtime > _LEFT_BEHIND_AFTER_S
+                if old and info.st_uid == os.getuid():
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(path, ignore_errors=True)
+            finally:
+                os.close(handle)
 
 
 class _BatchDone:
@@ -250,6 +325,9 @@ class ExtractionPool:
         self._limits = limits or ExtractionLimits()
         self._workers = workers or min(os.cpu_count() or 1, 4)
         self._parser = parser
+        self._readable = confinement.readable_paths(parser)
+        self._folder: _PrivateFolder | None = None
+        self._taken: frozenset[str] | None = None
         self._patience = self._limits.time_limit_s + grace_s
         self._progress = progress
         self._batches: queue.SimpleQueue[Sequence[SourceFile] | None] = queue.SimpleQueue()
@@ -286,6 +364,15 @@ class ExtractionPool:
             if driver is not threading.current_thread():
                 driver.join()
         self._drivers.clear()
+        with self._lock:
+            folder, self._folder = self._folder, None
+        if folder is not None:
+            folder.close()
+
+    def unconfined(self) -> list[str]:
+        """Return what the kernel did not take from the workers that were started, of ``confinement.PROMISED``."""
+        with self._lock:
+            return [] if self._taken is None else [part for part in confinement.PROMISED if part not in self._taken]
 
     def worker_process_ids(self) -> list[int]:
         """Return the process ids of the workers that are alive, in ascending order."""
@@ -374,7 +461,9 @@ class ExtractionPool:
             if self._closing:
                 raise _Closed
             try:
-                worker = _Worker(self._parser, self._limits.memory_bytes)
+                if self._folder is None:
+                    self._folder = _PrivateFolder()
+                worker = _Worker(self._parser, self._limits.memory_bytes, self._folder.path, self._readable)
             except OSError as problem:
                 raise WorkerStartError(f"a worker process cannot be started: {problem}. {_REPAIR}") from problem
             self._alive.add(worker)
@@ -393,6 +482,9 @@ class ExtractionPool:
             raise WorkerStartError(
                 f"a worker process cannot load its parser {self._parser!r}: {answer['reason']}. {_REPAIR}"
             )
+        with self._lock:
+            taken = frozenset(cast("list[str]", answer["taken"]))
+            self._taken = taken if self._taken is None else self._taken & taken
         return worker
 
     def _retire(self, worker: _Worker | None) -> None:
@@ -403,18 +495,22 @@ class ExtractionPool:
 
     def _extract(self, batch: Sequence[SourceFile], worker: _Worker | None) -> _Worker | None:
         """Answer for every file of a batch, with as many workers as that takes; return the last one."""
-        waiting = list(batch)
+        with SourceReader(self._root) as reader:
+            return self._extract_with(reader, list(batch), worker)
+
+    def _extract_with(self, reader: SourceReader, waiting: list[SourceFile], worker: _Worker | None) -> _Worker | None:
         innocent_deaths = 0
         while True:
             worker = worker or self._start()
             answered: set[int] = set()
             in_hand: int | None = None
             try:
-                worker.send(self._root, waiting, self._limits)
+                worker.send(waiting, self._limits)
                 while len(answered) < len(waiting):
                     header, payload = worker.receive(self._patience)
                     if header["event"] == "begin":
                         in_hand = int(str(header["index"]))
+                        worker.hand(reader, waiting[in_hand])
                     else:
                         rows = batch_from_bytes(payload)
                         # Rows come in the order of the files, each exactly once.

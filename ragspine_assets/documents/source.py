@@ -309,14 +309,25 @@ class SourceReader:
         self._leave()
 
     def read(self, file: SourceFile) -> bytes:
-        """Read a listed file once and return its bytes (SPEC 1.3).
-
-        Between listing and reading a file may have been replaced: no symlink is followed on the way down from the root,
-        and only a regular file is read, to its end or to the bound.
+        """Read a listed file once and return its bytes (SPEC 1.3); see `open`.
 
         Raises:
-            UnsafeFileError: if the file is gone, unreadable, no regular file any more, behind a symlink, or too large.
-                Its message is a reason without any path.
+            UnsafeFileError: as `open`, or if the file is too large.
+        """
+        handle = self.open(file)
+        try:
+            return read_regular(handle, self._max_bytes)
+        finally:
+            os.close(handle)
+
+    def open(self, file: SourceFile) -> int:
+        """Open a listed file for `read_regular` and return its descriptor.
+
+        Between listing and reading a file may have been replaced: no symlink is followed on the way down from the root,
+        and only a regular file is read.
+
+        Raises:
+            UnsafeFileError: if the file is gone, unreadable, or behind a symlink. Its message is a reason without any path.
         """
         path, _, name = file.path.rpartition("/")
         try:
@@ -324,11 +335,7 @@ class SourceReader:
                 self._enter(path)
             # Without O_NONBLOCK a FIFO put in the file's place would hang the run.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            handle = os.open(name, flags, dir_fd=self._opened[-1])
-            try:
-                return _read_regular(handle, self._max_bytes)
-            finally:
-                os.close(handle)
+            return os.open(name, flags, dir_fd=self._opened[-1])
         except FileNotFoundError:
             message = "the file vanished after it was listed"
             raise UnsafeFileError(message) from None
@@ -351,6 +358,20 @@ class SourceReader:
         self._path = None
         while self._opened:
             os.close(self._opened.pop())
+
+
+def read_regular(handle: int, max_bytes: int) -> bytes:
+    """Read an open file to its end and return its bytes (SPEC 1.3).
+
+    Raises:
+        UnsafeFileError: if it is no regular file, cannot be read, or is larger than ``max_bytes``; the message is a reason
+            without any path.
+    """
+    try:
+        return _read_regular(handle, max_bytes)
+    except OSError as error:
+        message = f"the file cannot be read ({_why(error)})"
+        raise UnsafeFileError(message) from None
 
 
 def _read_regular(handle: int, max_bytes: int) -> bytes:

@@ -16,12 +16,14 @@ import os
 import queue
 import resource
 import signal
+import socket
 import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import IO, cast
 
 import pyarrow as pa
@@ -41,7 +43,7 @@ from .extraction import (
 )
 from .frontmatter import split_front_matter
 from .normalise import paragraphs
-from .source import SourceFile, UnsafeFileError, open_inside
+from .source import SourceFile, UnsafeFileError, open_inside, read_regular
 
 EXTRACTED_SCHEMA = pa.schema(
     [
@@ -123,7 +125,9 @@ def _parser_of(file: SourceFile) -> str:
         return ""
 
 
-def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: Parser) -> tuple[Row, bool]:
+def _extract_one(
+    read: Callable[[], bytes], file: SourceFile, limits: ExtractionLimits, parse: Parser
+) -> tuple[Row, bool]:
     """The row of one file, whatever happens to it, and whether this process should read no other file after it.
 
     A parser that gave up at its time limit leaves threads behind that go on, one that ran out of memory a heap that is
@@ -131,7 +135,7 @@ def _extract_one(root: str, file: SourceFile, limits: ExtractionLimits, parse: P
     """
     data: bytes | None = None
     try:
-        data = open_inside(root, file, max_bytes=limits.max_bytes)
+        data = read()
         return _read_row(file, data, parse(data, file.suffix, limits)), False
     except ExtractionError as problem:
         return failed_row(file, problem.reason, retry=problem.retry, data=data), isinstance(problem, TimeLimitError)
@@ -217,12 +221,18 @@ def extract_batch(
     """
     limits = limits or ExtractionLimits()
     parse = load_parser(parser)
-    return rows_to_batch([_extract_one(os.fspath(root), file, limits, parse)[0] for file in files])
+    return rows_to_batch(
+        [
+            _extract_one(partial(open_inside, root, file, max_bytes=limits.max_bytes), file, limits, parse)[0]
+            for file in files
+        ]
+    )
 
 
 # --- frames ------------------------------------------------------------------------------------------------------
 
 _SIZES = struct.Struct(">IQ")
+_LONGEST_REASON = 1024
 
 
 def write_frame(stream: IO[bytes], header: Mapping[str, object], payload: bytes | memoryview = b"") -> None:
@@ -239,10 +249,36 @@ def read_frame(exactly: Callable[[int], bytes]) -> tuple[dict[str, object], byte
     return json.loads(exactly(header_size)), exactly(payload_size)
 
 
-def write_job(stream: IO[bytes], root: str, files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
-    """Ask a worker to read these files."""
+def write_job(stream: IO[bytes], files: Sequence[SourceFile], limits: ExtractionLimits) -> None:
+    """Ask a worker to read these files, each of which it is handed when it has announced it (`hand_over`)."""
     references = [[file.doc_id, file.path, file.size, file.suffix] for file in files]
-    write_frame(stream, {"root": root, "files": references, "limits": asdict(limits)})
+    write_frame(stream, {"files": references, "limits": asdict(limits)})
+
+
+def hand_over(channel: socket.socket, handle: int | None, reason: str = "") -> None:
+    """Hand an open file to a worker, or tell it why there is none; the caller closes its own descriptor.
+
+    Args:
+        channel: the parent's end of the pair.
+        handle: the file.
+        reason: why there is none, without any path.
+    """
+    socket.send_fds(channel, [reason.encode()[:_LONGEST_REASON] or b" "], [] if handle is None else [handle])
+
+
+def _take(channel: socket.socket, max_bytes: int) -> bytes:
+    """Return the bytes of the file that the parent hands over.
+
+    Raises:
+        UnsafeFileError: there is none, or it is none to read; the message is a reason without any path.
+    """
+    reason, handles, _, _ = socket.recv_fds(channel, _LONGEST_REASON, 1)
+    if not handles:
+        raise UnsafeFileError(reason.decode(errors="replace").strip() or "the file was not handed over")
+    try:
+        return read_regular(handles[0], max_bytes)
+    finally:
+        os.close(handles[0])
 
 
 def write_trial(stream: IO[bytes], suffix: str, limits: ExtractionLimits) -> None:
@@ -271,13 +307,15 @@ _FLUSH_SECONDS = 1.0
 _FLUSH_CHARACTERS = 4_000_000
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str], taken: Sequence[str] = ()) -> None:
     """Serve the parent process until it closes our standard input.
 
     Args:
-        arguments: process id of the parent, name of the parser, bytes of memory this process may hold.
+        arguments: process id of the parent, name of the parser, bytes of memory this process may hold, and the descriptor
+            over which files are handed to it.
+        taken: what this process may not do any more (`confinement.PROMISED`).
     """
-    parent, parser, memory_bytes = int(arguments[0]), arguments[1], int(arguments[2])
+    parent, parser, memory_bytes, files = int(arguments[0]), arguments[1], int(arguments[2]), int(arguments[3])
     _die_with_parent(parent)
     answers = os.fdopen(os.dup(1), "wb")
     requests = os.fdopen(os.dup(0), "rb")
@@ -295,8 +333,9 @@ def main(arguments: Sequence[str]) -> None:
     leave_pandas_alone()
     jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()
-    write_frame(answers, {"event": "ready"})
-    while _serve(jobs.get(), parse, answers):
+    write_frame(answers, {"event": "ready", "taken": list(taken)})
+    channel = socket.socket(fileno=files)
+    while _serve(jobs.get(), parse, answers, channel):
         pass
     os._exit(0)
 
@@ -335,20 +374,20 @@ def _listen(requests: IO[bytes], jobs: queue.SimpleQueue[dict[str, object]]) -> 
         os._exit(0)
 
 
-def _serve(job: Mapping[str, object], parse: Parser, answers: IO[bytes]) -> bool:
+def _serve(job: Mapping[str, object], parse: Parser, answers: IO[bytes], channel: socket.socket) -> bool:
     """Do one job, read files or show that it can; tell whether this process can go on."""
     if "trial" in job:
         write_frame(
             answers, {"event": "tried", "reason": _try(*cast("tuple[str, dict[str, int]]", tuple(job.values())), parse)}
         )
         return True
-    root, references, limits = cast("tuple[str, list[tuple[str, str, int, str]], dict[str, int]]", tuple(job.values()))
+    references, limits = cast("tuple[list[tuple[str, str, int, str]], dict[str, int]]", tuple(job.values()))
     bounds = ExtractionLimits(**limits)
     rows: list[Row] = []
     characters, flushed = 0, time.monotonic()
     for index, reference in enumerate(references):
         write_frame(answers, {"event": "begin", "index": index})
-        row, spent = _extract_one(root, SourceFile(*reference), bounds, parse)
+        row, spent = _extract_one(partial(_take, channel, bounds.max_bytes), SourceFile(*reference), bounds, parse)
         rows.append(row)
         characters += len(str(row["text"]))
         due = characters > _FLUSH_CHARACTERS or time.monotonic() - flushed > _FLUSH_SECONDS
@@ -367,7 +406,3 @@ def _try(suffix: str, limits: dict[str, int], parse: Parser) -> str:
     except BaseException as problem:
         return problem.reason if isinstance(problem, ExtractionError) else type(problem).__name__
     return ""
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

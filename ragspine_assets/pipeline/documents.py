@@ -96,6 +96,7 @@ class DocumentsReport:
         passed_over: files that are no documents, by reason.
         raised: how many documents got a higher label.
         lowered: how many got a lower one.
+        unconfined: what the kernel does not keep parsers from (`documents.confinement`); empty where it keeps all it should.
         seconds: time by part of the work.
     """
 
@@ -106,6 +107,7 @@ class DocumentsReport:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     raised: int = 0
     lowered: int = 0
+    unconfined: tuple[str, ...] = ()
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def note(self, reference: str, what: str, why: str) -> None:
@@ -417,6 +419,7 @@ class _Intake:
                 if progress and now - last > 2:
                     last = now
                     progress(f"parsed {done} of {len(files)} files; {self.report.outcomes['failed']} failed")
+            self.report.unconfined = tuple(pool.unconfined())
         if progress:
             progress(f"parsed {done} of {len(files)} files; {self.report.outcomes['failed']} failed")
 

@@ -53,6 +53,12 @@ def raw_documents(
             # Labels are raised before anything can fail; nobody may go on reading what they forbid until a run succeeds.
             audit_published_labels(chunk_store, snapshots.path)
         overview = document_overview(chunk_store)
+    if report.unconfined:
+        context.log.warning(
+            "This kernel does not keep parsers from %s: a file that takes its parser over could reach them. Linux 5.13 or newer "
+            "with Landlock does.",
+            " and ".join(f"other {part}" if part == "files" else part for part in report.unconfined),
+        )
     # What failed comes first: the table is cut, and nothing else in it needs somebody to act.
     first = sorted(report.changes, key=lambda change: (change.what != "failed", change.what != "no_text"))
     changes = [{"document": c.reference, "what": c.what, "why": c.why} for c in first]
@@ -73,6 +79,7 @@ def raw_documents(
             "to look at": lines(report.problems, "what"),
             "passed over": table([{"why": w, "files": n} for w, n in sorted(report.passed_over.items())], ("why", "files")),
             "encodings": table(overview.encodings, ("encoding", "found by", "documents")),
+            **({"parsers are not kept from": ", ".join(report.unconfined)} if report.unconfined else {}),
             "seconds": seconds(report.seconds),
         },
     )  # fmt: skip
