@@ -11,15 +11,16 @@ import importlib
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import ModuleType
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from ragspine_assets.llm.provider import ChatReply, Message, ProviderError
+from ragspine_assets.llm.provider import API_KEY_ENV, BASE_URL_ENV, ChatReply, Message, ProviderError
 
 Result = TypeVar("Result")
 
@@ -29,6 +30,22 @@ DEFAULT_MAX_TOKENS = 1024
 _BUSY = {408, 409, 429}
 _FIRST_PAUSE_S = 0.5
 _SPELLINGS = {"response_schema": ("response_format", "json_schema", "output_config", "output_format", "schema")}
+
+
+_SENT = frozenset(
+    {
+        "host", "connection", "content-type", "content-length", "transfer-encoding", "accept", "accept-encoding",
+        "user-agent", "anthropic-version", "anthropic-beta",
+    }
+)  # fmt: skip
+"""Headers of a request that hold nothing of this service; beside them goes the key, and nothing else."""
+
+
+class _Request(Protocol):
+    """What the SDKs' transports hand to a hook before anything is sent."""
+
+    url: object
+    headers: MutableMapping[str, str]
 
 
 class _Transient(ProviderError):
@@ -66,9 +83,13 @@ class _Loop:
 class _SdkProvider(ABC):
     """What both adapters share: attempts, pauses, time limits, and what an endpoint was found not to support.
 
+    An SDK reads keys, endpoints, headers and profiles from the environment as well. Whatever it has read, a request goes to
+    the one endpoint, with the one key and no other header that could hold something; a redirect is not followed, and plain
+    http goes through no proxy, which would read it.
+
     Args:
         model: name of the model, as the endpoint knows it.
-        api_key: the key; never shown.
+        api_key: the key for this endpoint; never shown.
         base_url: the endpoint; empty for the provider's own.
         time_limit_s: seconds one attempt may take.
         attempts: how often a question is put.
@@ -79,6 +100,7 @@ class _SdkProvider(ABC):
     """
 
     package: ClassVar[str]
+    own_endpoint: ClassVar[str]
 
     def __init__(
         self,
@@ -91,7 +113,7 @@ class _SdkProvider(ABC):
         max_wait_s: float = 60.0,
     ) -> None:
         self.model = model
-        self.endpoint = base_url
+        self.endpoint = base_url or self.own_endpoint
         self._time_limit_s = time_limit_s
         self._attempts = attempts
         self._max_wait_s = max_wait_s
@@ -108,7 +130,24 @@ class _SdkProvider(ABC):
             logger = logging.getLogger(name)
             if logger.getEffectiveLevel() < logging.INFO:
                 logger.setLevel(logging.INFO)
-        self._client = self._connect(self._sdk, api_key, base_url or None)
+        self._client = self._connect(self._sdk, api_key, self._transport(api_key))
+
+    def _transport(self, api_key: str) -> object:
+        endpoint = _origin(self.endpoint)
+
+        async def keep_to_the_endpoint(request: _Request) -> None:
+            if _origin(str(request.url)) != endpoint:
+                raise ProviderError("the question was about to go to another endpoint, and was not sent", "elsewhere")
+            for name, value in list(request.headers.items()):
+                if name.casefold() not in _SENT and value not in (api_key, f"Bearer {api_key}"):
+                    del request.headers[name]
+
+        return self._sdk.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            trust_env=endpoint[0] == "https",
+            timeout=self._time_limit_s,
+            event_hooks={"request": [keep_to_the_endpoint]},
+        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
@@ -156,7 +195,7 @@ class _SdkProvider(ABC):
             if refused is not None:
                 self._unsupported |= {refused}
                 return _Unsupported()
-            return ProviderError(f"the endpoint refused the question with status {status}", f"http_{status}")
+            return ProviderError(f"the endpoint {_refusal(status)}", f"http_{status}")
         if isinstance(error, sdk.APITimeoutError):
             return _Transient(f"no answer within {self._time_limit_s:g} s", "timeout")
         if isinstance(error, sdk.APIConnectionError):
@@ -178,10 +217,22 @@ class _SdkProvider(ABC):
         return droppable[0] if droppable else None
 
     @abstractmethod
-    def _connect(self, sdk: ModuleType, api_key: str, base_url: str | None) -> object: ...
+    def _connect(self, sdk: ModuleType, api_key: str, transport: object) -> object: ...
 
     @abstractmethod
     async def _ask(self, messages: Sequence[Message], options: Mapping[str, object]) -> ChatReply: ...
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _refusal(status: int) -> str:
+    if 300 <= status < 400:
+        return f"points elsewhere with status {status}, which is not followed; set {BASE_URL_ENV} to where it is"
+    refused = f"refused the question with status {status}"
+    return f"{refused}; its key is {API_KEY_ENV} where {BASE_URL_ENV} is set" if status in {401, 403} else refused
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -214,9 +265,12 @@ class OpenAIProvider(_SdkProvider):
     """A model behind OpenAI's chat interface: theirs, or vLLM, Ollama, llama.cpp and the like by `base_url`."""
 
     package = "openai"
+    own_endpoint = "https://api.openai.com/v1"
 
-    def _connect(self, sdk: ModuleType, api_key: str, base_url: str | None) -> object:
-        return sdk.AsyncOpenAI(api_key=api_key, base_url=base_url, max_retries=0, timeout=self._time_limit_s)
+    def _connect(self, sdk: ModuleType, api_key: str, transport: object) -> object:
+        return sdk.AsyncOpenAI(
+            api_key=api_key, base_url=self.endpoint, max_retries=0, timeout=self._time_limit_s, http_client=transport
+        )
 
     def _refused_parameter(self, message: str, options: Mapping[str, object]) -> str | None:
         # Newer models want the same number under another name.
@@ -255,9 +309,12 @@ class AnthropicProvider(_SdkProvider):
     """A model behind Anthropic's messages interface."""
 
     package = "anthropic"
+    own_endpoint = "https://api.anthropic.com"
 
-    def _connect(self, sdk: ModuleType, api_key: str, base_url: str | None) -> object:
-        return sdk.AsyncAnthropic(api_key=api_key, base_url=base_url, max_retries=0, timeout=self._time_limit_s)
+    def _connect(self, sdk: ModuleType, api_key: str, transport: object) -> object:
+        return sdk.AsyncAnthropic(
+            api_key=api_key, base_url=self.endpoint, max_retries=0, timeout=self._time_limit_s, http_client=transport
+        )
 
     async def _ask(self, messages: Sequence[Message], options: Mapping[str, object]) -> ChatReply:
         wanted: dict[str, object] = {}

@@ -15,7 +15,7 @@ MODEL_ENV = "RAGSPINE_LLM_MODEL"
 BASE_URL_ENV = "RAGSPINE_LLM_BASE_URL"
 """Environment variable that names the endpoint, where it is not the provider's own."""
 API_KEY_ENV = "RAGSPINE_LLM_API_KEY"
-"""Environment variable with the key for that endpoint; without it the provider's own variable is read."""
+"""Environment variable with the key for that endpoint; only where none is named is the provider's own variable read."""
 
 Message = Mapping[str, str]
 """One turn of a conversation: `role` (`system`, `user` or `assistant`) and `content`."""
@@ -85,8 +85,8 @@ def make_provider(
 
     `openai:NAME` and `anthropic:NAME` say whose interface the endpoint speaks; without it, names that begin with
     `claude` mean Anthropic's, all others OpenAI's, which vLLM, Ollama, llama.cpp and the like speak too. Keys come from
-    the environment only: `RAGSPINE_LLM_API_KEY`, else `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`; an endpoint of one's own
-    may need none.
+    the environment only: `RAGSPINE_LLM_API_KEY`, or, for the provider's own endpoint and no other, `OPENAI_API_KEY` or
+    `ANTHROPIC_API_KEY`. An endpoint of one's own may need none.
 
     Args:
         model: the model; None reads `RAGSPINE_LLM_MODEL`.
@@ -113,7 +113,9 @@ def make_provider(
         api, name = api.casefold(), rest
     else:
         api = "anthropic" if name.casefold().startswith("claude") else "openai"
-    key = environment.get(API_KEY_ENV, "").strip() or environment.get(_OWN_KEY_ENV[api], "").strip()
+    key = environment.get(API_KEY_ENV, "").strip()
+    if not key and not url:
+        key = environment.get(_OWN_KEY_ENV[api], "").strip()
     if not key and not url:
         raise ProviderError(
             f"the model needs a key: set {_OWN_KEY_ENV[api]}, or {BASE_URL_ENV} to an endpoint of your own", "no_key"
@@ -139,3 +141,7 @@ def require_endpoint(url: str) -> None:
     """
     if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
         raise SettingError(f"{BASE_URL_ENV} must be an http or https address such as http://127.0.0.1:8000/v1")
+    if urlsplit(url).username is not None:
+        raise SettingError(
+            f"{BASE_URL_ENV} must hold no user and no password, since it is shown: set {API_KEY_ENV} instead"
+        )

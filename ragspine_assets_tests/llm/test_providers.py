@@ -205,3 +205,90 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(__import__("sys").modules, "openai", None)
     with pytest.raises(ProviderError, match=r"openai is not installed.*\[llm\]"):
         make_provider("m", base_url="http://127.0.0.1:1", environment={})
+
+
+# -- where keys go ---------------------------------------------------------------------------------------------------------
+
+KEYS = {"OPENAI_API_KEY": "sk-openai", "ANTHROPIC_API_KEY": "sk-anthropic"}
+OF_THE_SDKS = {
+    **KEYS,
+    "OPENAI_ORG_ID": "org-secret", "OPENAI_PROJECT_ID": "proj-secret", "OPENAI_ADMIN_KEY": "sk-admin",
+    "ANTHROPIC_AUTH_TOKEN": "token-secret", "ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: gateway-secret",
+    "OPENAI_CUSTOM_HEADERS": "X-Gateway: gateway-secret", "OPENAI_WEBHOOK_SECRET": "hook-secret",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("own", ["", "sk-own"])
+def test_an_endpoint_of_ones_own_gets_its_own_key_and_nothing_else_that_the_environment_holds(
+    model: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in OF_THE_SDKS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("RAGSPINE_LLM_API_KEY", own)
+    with Endpoint(["fine"]) as endpoint:
+        made = make_provider(model, base_url=endpoint.url)
+        assert made is not None
+        assert made.chat(ASK).text == "fine"
+    sent = str(endpoint.requests[0].headers)
+    assert not [value for value in ("secret", "sk-openai", "sk-anthropic", "sk-admin") if value in sent]
+    assert (own or "not-needed") in sent
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_an_endpoint_that_the_sdk_reads_from_the_environment_is_not_asked(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Endpoint(["mine now"]) as stranger:
+        for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+            monkeypatch.setenv(name, stranger.url)
+        made = make_provider(model, environment=KEYS)
+        assert getattr(made, "endpoint", "").startswith("https://api.")
+        assert str(made._client.base_url).startswith(("https://api.openai.com", "https://api.anthropic.com"))
+    assert stranger.requests == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_and_the_message_says_so(model: str, status: int) -> None:
+    with Endpoint(["mine now"]) as stranger:
+        there = {"location": f"{stranger.url}/v1/chat/completions"}
+        with Endpoint([Fail(status, there)]) as endpoint, pytest.raises(ProviderError, match="not followed") as caught:
+            provider(endpoint, model).chat(ASK)
+    assert caught.value.reason == f"http_{status}"
+    assert stranger.requests == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_redirect_within_the_endpoint_is_not_followed_either(model: str) -> None:
+    with Endpoint([Fail(307, {"location": "/other"}), "there"]) as endpoint, pytest.raises(ProviderError):
+        provider(endpoint, model).chat(ASK)
+    assert len(endpoint.requests) == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_client_whose_address_was_changed_sends_nothing(model: str) -> None:
+    with Endpoint(["mine now"]) as stranger, Endpoint(["fine"]) as endpoint:
+        made = provider(endpoint, model)
+        made._client.base_url = stranger.url
+        with pytest.raises(ProviderError):
+            made.chat(ASK)
+    assert stranger.requests == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_plain_http_goes_through_no_proxy(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Endpoint(["read by the proxy"]) as proxy, Endpoint(["fine"]) as endpoint:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        assert provider(endpoint, model).chat(ASK).text == "fine"
+    assert proxy.requests == []
+
+
+@pytest.mark.parametrize("url", ["http://user:word@127.0.0.1/v1", "https://user@example.com"])
+def test_an_address_with_a_password_is_refused_without_showing_it(url: str) -> None:
+    with pytest.raises(ValueError, match="RAGSPINE_LLM_API_KEY") as caught:
+        make_provider("m", base_url=url, environment={})
+    assert "word" not in str(caught.value).replace("password", "")
