@@ -47,7 +47,7 @@ check: $(READY) ## prove the promises on what is stored; exit 1 when one is brok
 ui: $(READY) ## open Dagster on this machine only (it has no login)
 	@test -e .dagster/storage/schedules/schedules.db || $(BIN)/python -c 'from ragspine_assets.defs.launch import open_instance as o; o()'
 	@echo "Dagster: http://127.0.0.1:$(or $(PORT),3000) (Ctrl-C ends it)"
-	@$(BIN)/dagster dev --host 127.0.0.1 --port $(or $(PORT),3000)
+	@$(BIN)/python -m ragspine_assets.defs.ui --port $(or $(PORT),3000)
 
 test: lint ## lint, types, import contracts and all tests
 	@$(BIN)/python -m pytest

@@ -70,6 +70,7 @@ class ServiceConfig:
     watch_interval_s: int = _setting(60, "Seconds between two looks at source, profile and facts.")
     fresh_for_h: float = _setting(36.0, "Hours after which what is served counts as stale.")
     notifier: str = _setting("", "Called with each failed run: `module:function`; empty for none.")
+    ui_origins: str = _setting("", "Addresses under which a proxy shows the UI, separated by commas.")
     allow_mass_removal: bool = _setting(False, "Go on although more than half of the documents are gone.")
 
     @classmethod

@@ -78,6 +78,12 @@ def make_chunker(spec: str | None = None, **kwargs: object) -> Chunker | None:
     return _made(name, registered[name].load(), kwargs)
 
 
+def chunker_names() -> tuple[str, ...]:
+    """Return every name that `make_chunker` knows, those that are registered by third parties last."""
+    spelled = [name for known in _BUILT_IN for name in (known, known.replace("_", "-"))]
+    return tuple(dict.fromkeys((_NONE, *spelled, *(point.name for point in _registered()))))
+
+
 def _folded(spec: str) -> str:
     return _SEPARATORS.sub("_", spec.strip()).casefold()
 

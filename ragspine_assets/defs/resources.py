@@ -1,24 +1,32 @@
 """Resources: what an asset is configured with (https://docs.dagster.io/guides/build/external-resources).
 
-Belongs here: settings that a run may override, with their meaning, and how a library object is made from them. Does not
-belong here: any work. A wrong value fails when the definitions load or the run starts, and says what is allowed.
+Belongs here: the settings of each part, with their meaning, and how a library object is made from them. Does not belong
+here: any work. A wrong value fails when the definitions load or before a run is launched, and says what is allowed. Only
+chunker and extractor may differ from run to run (see `run_config`).
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any, ClassVar, Self
 
 from dagster import ConfigurableResource, InitResourceContext
+from dagster import Field as ConfigField
+from dagster._core.definitions.definition_config_schema import DefinitionConfigSchema
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 from sqlalchemy.exc import SQLAlchemyError
 
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
+from ragspine_assets.chunking.factory import chunker_names
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, metadata_table_of
+from ragspine_assets.errors import SettingError
 from ragspine_assets.graph import (
     RelationExtractor,
     ReviewDecision,
     StoredAnswers,
     asks_a_model,
+    extractor_names,
     make_relation_extractor,
     read_decisions,
 )
@@ -30,17 +38,45 @@ from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.store import ChunkStore
 
 from .history import RUNS_KEPT, forget_old_runs
+from .run_config import explain, kept, number_or_switch, offered, one_of, parameters
 from .runs import STARTING_S, close_dead_runs, sign, take_turn
 
 
 class _Strict(ConfigurableResource):
-    """A resource whose unknown fields are errors."""
+    """A resource whose unknown fields are errors, and whose values no run config changes.
+
+    Attributes:
+        SETTINGS: the setting of `ServiceConfig` that decides, for each field that has one.
+    """
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
+
+    @property
+    def _config_schema(self) -> DefinitionConfigSchema:
+        return offered(type(self).__name__, self._fields(), self._validated)
+
+    def _fields(self) -> dict[str, ConfigField]:
+        return {name: kept(self.SETTINGS.get(name, ""), getattr(self, name)) for name in type(self).model_fields}
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValueError as problem:
+            raise SettingError(explain(problem, self.SETTINGS)) from None
+
+    def _validated(self, values: Mapping[str, Any]) -> Self:
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(values))
 
 
 class SourceResource(_Strict):
     """The folder of documents, and what one file may cost."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "path": "source", "max_file_bytes": "max_file_bytes", "time_limit_s": "time_limit_s", "workers": "workers",
+        "allow_mass_removal": "allow_mass_removal",
+    }  # fmt: skip
 
     path: str = Field("data/raw", description="Folder with the documents; walked recursively.")
     max_file_bytes: int = Field(100 * 1024 * 1024, gt=0, description="Largest file that is parsed, in bytes.")
@@ -61,6 +97,14 @@ class SourceResource(_Strict):
 
 class StoreResource(_Strict):
     """The chunk store."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "path": "store",
+        "wait_s": "wait_s",
+        "turn_s": "turn_s",
+        "starting_s": "starting_s",
+        "runs_kept": "runs_kept",
+    }
 
     path: str = Field("data/ragspine.duckdb", description="The store file; created if it is missing.")
     wait_s: float = Field(30.0, ge=0, description="Seconds to wait while another process holds the store.")
@@ -108,20 +152,30 @@ class StoreResource(_Strict):
 class ChunkerResource(_Strict):
     """How documents are cut."""
 
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "spec": "chunker", "max_chars": "max_chars", "overlap_chars": "overlap_chars",
+    }  # fmt: skip
+
     spec: str = Field("none", description="Name of a chunker, as `make_chunker` reads it; `none` is the built-in one.")
     max_chars: int = Field(480, description="Longest chunk, in code points.")
     overlap_chars: int = Field(80, description="How much of a chunk may be carried into the next, in code points.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="What else the chunker is made with, such as `window_size: 2`."
+    )
 
     @model_validator(mode="after")
     def _legal(self) -> "ChunkerResource":
-        require_sizes(self.max_chars, self.overlap_chars)
+        self.make()
         return self
 
-    @field_validator("spec")
-    @classmethod
-    def _known(cls, spec: str) -> str:
-        make_chunker(spec or "none")
-        return spec
+    def _fields(self) -> dict[str, ConfigField]:
+        told = {name: str(field.description) for name, field in type(self).model_fields.items()}
+        return {
+            "spec": one_of("chunkers", chunker_names(), self.spec, told["spec"]),
+            "max_chars": number_or_switch(self.max_chars, told["max_chars"]),
+            "overlap_chars": number_or_switch(self.overlap_chars, told["overlap_chars"]),
+            "parameters": parameters(self.parameters, told["parameters"]),
+        }
 
     def make(self) -> Chunker | None:
         """Return the selected chunker; None means `chunk_document`.
@@ -130,11 +184,15 @@ class ChunkerResource(_Strict):
             ValueError: the spec is unknown or the sizes are not legal; the message lists what is.
         """
         require_sizes(self.max_chars, self.overlap_chars)
-        return make_chunker(self.spec or "none")
+        return make_chunker(self.spec or "none", **self.parameters)
 
 
 class LLMProviderResource(_Strict):
     """The language model that extraction may ask; its key comes from the environment and is no setting."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "model": "llm_model", "base_url": "llm_base_url", "time_limit_s": "llm_time_limit_s",
+    }  # fmt: skip
 
     model: str = Field("", description="The model, such as `openai:NAME` or `anthropic:NAME`; empty for none.")
     base_url: str = Field("", description="Its endpoint, where it is not the provider's own.")
@@ -166,6 +224,12 @@ class LLMProviderResource(_Strict):
 class RelationExtractorResource(_Strict):
     """Which relations are taken from the text, and what a model may cost."""
 
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "spec": "relation_extractor", "max_relations": "max_relations", "max_relations_total": "max_relations_total",
+        "max_llm_calls": "max_llm_calls", "token_budget": "llm_token_budget", "concurrency": "llm_concurrency",
+        "dry_run": "llm_dry_run",
+    }  # fmt: skip
+
     spec: str = Field("none", description="`none`, or an extractor as `make_relation_extractor` reads it.")
     max_relations: int = Field(64, ge=1, description="Most edges taken from one chunk by a model.")
     max_relations_total: int = Field(0, ge=0, description="Most edges taken by a model in one run; 0 for no limit.")
@@ -179,6 +243,13 @@ class RelationExtractorResource(_Strict):
     def _known(cls, spec: str) -> str:
         make_relation_extractor(spec or "none")
         return spec
+
+    def _fields(self) -> dict[str, ConfigField]:
+        told = {name: str(field.description) for name, field in type(self).model_fields.items()}
+        return {
+            "spec": one_of("relation extractors", extractor_names(), self.spec, told["spec"]),
+            **{name: number_or_switch(getattr(self, name), told[name]) for name in told if name != "spec"},
+        }
 
     def make(
         self, profile: DomainProfile, provider: LLMProvider | None = None, store: ChunkStore | None = None
@@ -212,6 +283,8 @@ class RelationExtractorResource(_Strict):
 class ReviewResource(_Strict):
     """What people decided about a model's edges."""
 
+    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "review"}
+
     path: str = Field("data/review.csv", description="Decisions, CSV; a missing file leaves decisions as they are.")
 
     def read(self) -> list[ReviewDecision] | None:
@@ -225,6 +298,8 @@ class ReviewResource(_Strict):
 
 class ProfileResource(_Strict):
     """What the domain calls its entities and metrics, and what its policy for labels is."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "profile"}
 
     path: str = Field("data/profile.toml", description="Domain profile, TOML; empty for none.")
 
@@ -240,11 +315,17 @@ class ProfileResource(_Strict):
 class FactsResource(_Strict):
     """Where facts come from."""
 
+    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "facts"}
+
     path: str = Field("data/facts", description="Folder or file of facts, CSV or Parquet; empty for none.")
 
 
 class SnapshotsResource(_Strict):
     """Where and how snapshots are published."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {
+        "path": "snapshots", "max_label": "snapshot_max_label", "keep": "snapshot_keep", "analyzer": "analyzer",
+    }  # fmt: skip
 
     path: str = Field("data/snapshots", description="Folder of published snapshots; created if it is missing.")
     max_label: str = Field("CONFIDENTIAL", description="Highest label that is published; never RESTRICTED.")

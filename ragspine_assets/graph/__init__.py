@@ -15,6 +15,7 @@ from ragspine_assets.graph.extractors import (
     DeterministicRelationExtractor,
     RelationExtractor,
     asks_a_model,
+    extractor_names,
     make_relation_extractor,
 )
 from ragspine_assets.graph.facts import FactsError, FactsReport, fact_table, facts_of, read_facts, write_facts
@@ -78,6 +79,7 @@ __all__ = [
     "export_graphml",
     "export_jsonld",
     "extract_relations",
+    "extractor_names",
     "fact_table",
     "facts_of",
     "graph_digest",

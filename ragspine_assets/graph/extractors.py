@@ -145,8 +145,12 @@ def make_relation_extractor(
         from ragspine_assets.graph.llm_extractor import LLMRelationExtractor
 
         return LLMRelationExtractor(provider, profile=profile, **kwargs)  # pyright: ignore[reportArgumentType]
-    allowed = ", ".join(("none", *_DETERMINISTIC, *_MODEL))
-    raise SettingError(f"there is no relation extractor {name!r}; choose one of {allowed}")
+    raise SettingError(f"there is no relation extractor {name!r}; choose one of {', '.join(extractor_names())}")
+
+
+def extractor_names() -> tuple[str, ...]:
+    """Return every name that `make_relation_extractor` knows."""
+    return ("none", *_DETERMINISTIC, *_MODEL)
 
 
 def asks_a_model(spec: str) -> bool:

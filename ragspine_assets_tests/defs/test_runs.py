@@ -238,17 +238,6 @@ def test_run_config_may_select_another_chunker_for_one_run(
     assert "SentenceWindow" in str(metadata(result, "chunks")["chunker"])
 
 
-def test_run_config_with_an_unknown_chunker_fails_and_says_what_there_is(
-    service: ServiceConfig, instance: dg.DagsterInstance
-) -> None:
-    job = build_defs(service).resolve_job_def("refresh")
-    with pytest.raises(dg.DagsterError) as caught:
-        job.execute_in_process(
-            instance=instance, run_config={"resources": {"chunker": {"config": {"spec": "no-such"}}}}
-        )
-    assert "parent_child" in str(caught.value.__cause__)
-
-
 def test_a_raised_label_withdraws_what_is_served_although_the_run_fails(
     service: ServiceConfig, instance: dg.DagsterInstance
 ) -> None:

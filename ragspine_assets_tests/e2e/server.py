@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Server:
-    """A running `dagster dev` and the folder it was started in."""
+    """A running UI and the folder it was started in."""
 
     url: str
     folder: Path
@@ -168,7 +168,7 @@ class Server:
 
 @contextmanager
 def serve(folder: Path, **settings: str) -> Iterator[Server]:
-    """Start `dagster dev` on loopback over a copy of the project's demo, and end it and all it started.
+    """Start the UI on loopback over a copy of the project's demo, and end it and all it started.
 
     Args:
         folder: an empty folder.
@@ -181,7 +181,7 @@ def serve(folder: Path, **settings: str) -> Iterator[Server]:
 
 @contextmanager
 def running(folder: Path, **settings: str) -> Iterator[Server]:
-    """Start `dagster dev` on loopback in a folder, which may have been one before, and end it and all it started."""
+    """Start the UI on loopback in a folder, which may have been one before, and end it and all it started."""
     for name in ("dagster.yaml", "workspace.yaml"):
         copy(ROOT / name, folder)
     (folder / ".dagster").mkdir(exist_ok=True)
@@ -191,7 +191,7 @@ def running(folder: Path, **settings: str) -> Iterator[Server]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("RAGSPINE_", "DAGSTER_HOME"))}
     log = (folder / "server.log").open("ab")
     process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("dagster")), "dev", "--host", "127.0.0.1", "--port", str(port)],
+        [sys.executable, "-m", "ragspine_assets.defs.ui", "--port", str(port)],
         cwd=folder, env={**clean, "PYTHONPATH": str(ROOT), **settings}, stdout=log, stderr=log, start_new_session=True,
     )  # fmt: skip
     server = Server(f"http://127.0.0.1:{port}", folder, process)
