@@ -69,7 +69,7 @@ _START_ATTEMPTS = 2
 _FAILURES_BEFORE_TRIAL = 10
 _REPAIR = (
     "Documents are not at fault: look for a lack of memory, processes, open files (ulimit -a) or room in the temporary "
-    "folder, try `python -c 'import kreuzberg, pyarrow'` with this interpreter, and run again."
+    "folder, try `python -c 'import lxml.etree, pypdfium2, pyarrow'` with this interpreter, and run again."
 )
 _TEMPORARY = "ragspine-workers-"
 # Younger ones may belong to a process that has not taken its lock yet.

@@ -20,12 +20,9 @@ from urllib.parse import quote_from_bytes
 
 from ragspine_assets.errors import RagspineError
 
-SUPPORTED_SUFFIXES: frozenset[str] = frozenset(
-    {
-        ".txt", ".srt", ".md", ".markdown", ".html", ".htm", ".pdf", ".docx", ".pptx", ".xlsx", ".xls", ".csv",
-        ".rst", ".epub", ".eml", ".msg", ".rtf",
-    }
-)  # fmt: skip
+from .formats import BY_SUFFIX
+
+SUPPORTED_SUFFIXES: frozenset[str] = frozenset(BY_SUFFIX)
 """File-name suffixes, in lower case, that are documents."""
 
 METADATA_FILE = "metadata.csv"

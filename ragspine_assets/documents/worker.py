@@ -37,7 +37,6 @@ from .extraction import (
     ExtractionError,
     ExtractionLimits,
     TimeLimitError,
-    dedicate_process,
     parser_for,
     sound_sample,
 )
@@ -329,7 +328,6 @@ def main(arguments: Sequence[str], taken: Sequence[str] = ()) -> None:
         write_frame(answers, {"event": "broken", "reason": f"{type(problem).__name__}: {problem}"})
         return
     _limit_memory(memory_bytes)
-    dedicate_process()
     leave_pandas_alone()
     jobs: queue.SimpleQueue[dict[str, object]] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(requests, jobs), daemon=True).start()

@@ -5,8 +5,6 @@ import contextlib
 import io
 import random
 import struct
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -18,8 +16,6 @@ import pytest
 import xlsxwriter
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
-from hypothesis import given
-from hypothesis import strategies as st
 from pptx.util import Inches
 from reportlab.pdfgen.canvas import Canvas
 
@@ -34,7 +30,6 @@ from ragspine_assets.documents.extraction import (
 from ragspine_assets.documents.formats import BY_SUFFIX
 from ragspine_assets.documents.normalise import normalise_text, paragraphs
 from ragspine_assets.documents.office import UnsafePackage, check_package
-from ragspine_assets.documents.pages import align_pages, cut_at_marks
 from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
 
 
@@ -390,26 +385,7 @@ def test_notes_cannot_pass_for_markdown() -> None:
     text = extract_bytes(
         deck(lambda file: add_slide(file, "T", "# no head\n- no list\n1. no number") and None), ".pptx"
     ).text
-    assert paragraphs(text) == ["## T", "\\# no head", "\\- no list", "1\\. no number"]
-
-
-def test_no_page_mark_is_left_in_the_text() -> None:
-    text = extract_bytes(deck(lambda file: add_slide(file, "T") and None), ".pptx").text
-    assert "\ue000" not in text
-    assert text == "## T\n"
-
-
-def test_a_text_is_cut_at_its_page_marks() -> None:
-    text, starts = cut_at_marks("M1.\n\na\nb\n\nM2.\n\nM3.\n\n    c\n", "M", ["", "note"])
-    assert (text, starts) == ("a\nb\n\nnote\n\n    c\n", (1, 3, 4))
-
-
-@given(st.lists(st.text("ab \n", max_size=8), max_size=6))
-def test_page_starts_count_the_paragraphs_before_each_page(pages: list[str]) -> None:
-    marked = "".join(f"\n\nM{number}.\n\n{page}" for number, page in enumerate(pages, 1))
-    text, starts = cut_at_marks(marked, "M")
-    assert paragraphs(text) == [paragraph for page in pages for paragraph in paragraphs(page)]
-    assert list(starts) == [1 + sum(len(paragraphs(page)) for page in pages[:number]) for number in range(len(pages))]
+    assert paragraphs(text) == ["## T", "\\# no head", "\\- no list", "1. no number"]
 
 
 # --- PDF ---------------------------------------------------------------------------------------------------------
@@ -454,69 +430,6 @@ def test_a_pdf_without_a_text_layer_has_pages_and_no_text() -> None:
 
 def test_an_encrypted_pdf_asks_for_a_copy_without_a_password() -> None:
     assert "password" in refusal(pdf([["text"]], encrypt=True), ".pdf")
-
-
-FONTLESS = """
-import kreuzberg, sys
-from ragspine_assets.documents import extraction
-opened = []
-parse = kreuzberg.extract_bytes_sync
-def spy(*arguments):
-    try:
-        open(sys.executable).close()
-        opened.append(True)
-    except OSError:
-        opened.append(False)
-    return parse(*arguments)
-if "dedicated" in sys.argv:
-    extraction.dedicate_process()
-# The first file of a kind has the parser prove itself.
-extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
-extraction.extract_bytes(b"<p>x</p>", ".html")
-kreuzberg.extract_bytes_sync = spy
-extraction.extract_bytes(extraction._BLANK_PDF, ".pdf")
-extraction.extract_bytes(b"<p>x</p>", ".html")
-open(sys.executable).close()
-print(*opened)
-"""
-
-
-@pytest.mark.parametrize(("mode", "expected"), [("dedicated", "False True"), ("shared", "True True")])
-def test_a_process_that_only_reads_documents_reads_a_pdf_without_the_fonts_of_the_machine(
-    mode: str, expected: str
-) -> None:
-    done = subprocess.run([sys.executable, "-c", FONTLESS, mode], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.strip(), done.stderr) == (expected, "")
-
-
-Node = Mapping[str, object]
-
-
-def node(text: str, page: int) -> Node:
-    return {"content": {"node_type": "paragraph", "text": text}, "page": page}
-
-
-def test_pages_are_found_by_letters_whatever_markdown_adds() -> None:
-    text = "# First *words*\n\n[linked](http://x.test) text\n\n- **bold** item\n"
-    nodes = [node("First words", 1), node("text", 2), node("bold item", 3)]
-    assert align_pages(text, nodes, 3) == (1, 2, 3)
-
-
-def test_a_repeated_sentence_is_found_behind_the_one_before() -> None:
-    text = "Same words.\n\nSame words.\n\nSame words.\n"
-    assert align_pages(text, [node("Same words.", page) for page in (1, 2, 3)], 3) == (1, 2, 3)
-
-
-def test_a_node_that_is_not_in_the_text_moves_nothing() -> None:
-    text = "One sentence here.\n\nAnother sentence there.\n"
-    nodes = [node("One sentence here.", 1), node("nowhere to be found", 2), node("Another sentence there.", 3)]
-    assert align_pages(text, nodes, 3) == (1, 2, 2)
-
-
-def test_the_cells_of_a_table_place_it() -> None:
-    grid = {"cells": [{"content": "alpha beta"}, {"content": "gamma delta"}]}
-    nodes = [node("Before the table.", 1), {"content": {"node_type": "table", "grid": grid}, "page": 2}]
-    assert align_pages("Before the table.\n\n| alpha beta | gamma delta |\n| --- | --- |\n", nodes, 2) == (1, 2)
 
 
 # --- other packages ----------------------------------------------------------------------------------------------
@@ -643,33 +556,6 @@ def test_a_package_of_too_many_parts_is_refused() -> None:
         check_package(many, 2_000_000)
 
 
-def test_the_parser_keeps_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    import kreuzberg
-
-    def too_slow(*_: object) -> object:
-        raise RuntimeError("extraction timed out after 1s: SECRET")
-
-    monkeypatch.setattr(kreuzberg, "extract_bytes_sync", too_slow)
-    with pytest.raises(TimeLimitError, match="time limit of 1 s") as caught:
-        extract_bytes(b"<p>x</p>", ".html", ExtractionLimits(time_limit_s=1))
-    assert caught.value.retry
-    assert "SECRET" not in caught.value.reason
-
-
-def test_what_the_parser_says_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    import kreuzberg
-
-    def quotes(*_: object) -> object:
-        raise RuntimeError("SECRET words of the document")
-
-    monkeypatch.setattr(kreuzberg, "extract_bytes_sync", quotes)
-    with pytest.raises(ExtractionError) as caught:
-        extract_bytes(b"<p>x</p>", ".html")
-    assert "SECRET" not in caught.value.reason
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
-
-
 @pytest.mark.parametrize("suffix", MAKERS)
 def test_a_damaged_file_gives_a_text_or_a_reason(suffix: str) -> None:
     data = MAKERS[suffix]()
@@ -683,19 +569,40 @@ def test_a_damaged_file_gives_a_text_or_a_reason(suffix: str) -> None:
             assert len(extracted.page_starts) == extracted.pages
 
 
-@pytest.mark.parametrize("suffix", [".pdf", ".html"])
-def test_a_parser_that_cannot_read_a_sound_file_is_not_the_documents_fault(
-    monkeypatch: pytest.MonkeyPatch, suffix: str
-) -> None:
+def with_failing(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     import kreuzberg
 
-    def fail(*arguments: object) -> None:
-        raise OSError("no space left for SECRET")
+    def fail(*_: object) -> object:
+        raise RuntimeError(words)
 
-    extraction._prove_parser.cache_clear()
-    data, _ = extraction.sound_sample(suffix)
+    monkeypatch.setattr(kreuzberg, "extract_bytes_sync", fail)
+
+
+def test_the_parser_keeps_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_failing(monkeypatch, "extraction timed out after 1s: SECRET")
+    with pytest.raises(TimeLimitError, match="time limit of 1 s") as caught:
+        extract_bytes(rb"{\rtf1 x}", ".rtf", ExtractionLimits(time_limit_s=1))
+    assert caught.value.retry
+    assert "SECRET" not in caught.value.reason
+
+
+def test_what_a_reader_says_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    def quotes(*_: object) -> object:
+        raise RuntimeError("SECRET words of the document")
+
+    monkeypatch.setattr("ragspine_assets.documents.readers.web.page_blocks", quotes)
+    extraction._prove_reader.cache_clear()
+    with pytest.raises(ExtractionError) as caught:
+        extract_bytes(b"<p>x</p>", ".html")
+    assert "SECRET" not in caught.value.reason
+    assert caught.value.__cause__ is None
+
+
+def test_a_parser_that_cannot_read_a_sound_file_is_not_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    extraction._prove_reader.cache_clear()
+    data, suffix = extraction.sound_sample(".rtf")
     with monkeypatch.context() as broken:
-        broken.setattr(kreuzberg, "extract_bytes_sync", fail)
+        with_failing(broken, "no space left for SECRET")
         with pytest.raises(ExtractionError, match="does not work on this machine") as caught:
             extract_bytes(data, suffix)
     assert caught.value.retry

@@ -29,7 +29,6 @@ NO_TEXT = {
     "pdf/mu_demo_pdfs_small_ocr.pdf",  # scanned
     "pdf/pdfjs_GHOSTSCRIPT-698804-1-fuzzed.pdf",
     "pdf/pdfjs_empty.pdf",
-    "pdf/pl_issue-1054-example.pdf",  # pdfium finds no text in it
 }
 ENCODINGS = {
     "html/ch_TIS-620__mozilla_bug488426_text.html": ("cp874", "detected"),

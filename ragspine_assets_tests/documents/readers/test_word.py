@@ -150,7 +150,7 @@ def test_what_is_hidden_deleted_or_remarked_is_left_out_and_counted() -> None:
     header = f"<w:hdr {NAMES}>{p(r('HEAD'))}</w:hdr>"
     extracted = word(body, comments=comments, header=header)
     assert extracted.text == "seen too\n"
-    assert extracted.left_out == "comments: 1, deleted passages: 1, headers and footers: 1, hidden passages: 1"
+    assert extracted.left_out == "comments: 1; deleted passages: 1; headers and footers: 1; hidden passages: 1"
 
 
 def test_cells_keep_their_row_and_column() -> None:
