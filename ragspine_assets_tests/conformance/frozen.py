@@ -26,6 +26,8 @@ DOCUMENTS = (
     "doc_id, status, reason, content_hash, markup, parser, encoding, encoding_found_by, pages, characters, paragraphs, "
     "text_hash, sha256(title) AS title, topic, entity, geography, period, language, valid_as_of, sensitivity, label_reason"
 )
+_PARSERS = ("pypdfium2", "lxml", "kreuzberg", "charset-normalizer", "markdown-it-py")
+
 CHUNKS = (
     "chunk_id, version, active, sensitivity, source_locator, page_start, page_end, char_start, char_end, "
     "sha256(concat_ws(chr(31), text, title, topic, entity, geography, period, language, parent_id, heading, window_text, "
@@ -59,7 +61,7 @@ def freeze(source: Path, store: ChunkStore, *, workers: int = 1, chunker: str = 
             write_facts(connection, read_facts(DEMO / "facts"))
         graph = update_graph(store, profile)
         frozen: dict[str, object] = {
-            "parsers": {name: version(name) for name in ("kreuzberg", "charset-normalizer", "markdown-it-py")},
+            "parsers": {name: version(name) for name in _PARSERS},
             "data versions": {
                 "raw_documents": document_overview(store).digest,
                 "chunks": staged_overview(store).digest,
