@@ -98,7 +98,7 @@ def test_two_runs_launched_at_once_both_finish(
 
 def test_a_run_of_a_terminal_is_launched_again_from_the_ui(server: Server) -> None:
     before = {run.run_id for run in server.runs()}
-    assert from_a_terminal(server, "checks")() == ""
+    assert from_a_terminal(server)() == ""
     (run_id,) = {run.run_id for run in server.runs()} - before
     assert server.wait_for(server.launch_again(run_id), LIMIT_S) == "SUCCESS"
 
