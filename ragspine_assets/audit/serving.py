@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.index.analysis import make_analyzer
 from ragspine_assets.index.bm25 import K1, B, bm25_scores
-from ragspine_assets.index.lexical import natural_key
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy import DomainProfile, Sensitivity, document_reference, read_label
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex
 from ragspine_assets.serving.chunk_table import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, map_table, table_in_slices

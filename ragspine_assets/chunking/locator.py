@@ -10,7 +10,6 @@ import re
 from typing import NamedTuple
 
 _LOCATOR = re.compile(r"(?P<prefix>.+)#para(?P<start>[1-9][0-9]*)(?:-(?P<end>[1-9][0-9]*))?", re.DOTALL)
-_DIGITS = re.compile("([0-9]+)")
 
 
 class Locator(NamedTuple):
@@ -44,13 +43,3 @@ def parse_locator(text: str) -> Locator:
         message = f"not a locator: its last paragraph {end} lies before its first {start}"
         raise ValueError(message)
     return Locator(found["prefix"], start, end)
-
-
-def natural_key(text: str) -> tuple[list[tuple[str, int]], str]:
-    """Return a sort key under which ``#para2`` comes before ``#para10``, and ``#c2`` before ``#c10``.
-
-    Runs of ASCII digits compare as numbers; the text itself breaks ties such as ``2`` and ``02``.
-    """
-    parts = _DIGITS.split(text)
-    parts.append("-1")
-    return [(parts[i], int(parts[i + 1])) for i in range(0, len(parts), 2)], text

@@ -19,6 +19,7 @@ from ragspine_assets.graph.answer_cache import forget_answers
 from ragspine_assets.graph.differences import count_by_type, same, write_differences
 from ragspine_assets.graph.screening import ExtractedEdge, Extraction
 from ragspine_assets.graph.temp_tables import (
+    FIRST_PLACE,
     existing_tables,
     label_names,
     registered,
@@ -93,7 +94,7 @@ def stage_asserted(con: duckdb.DuckDBPyConnection, extraction: Extraction) -> No
         )
 
 
-def write_model_tables(con: duckdb.DuckDBPyConnection, extraction: Extraction, natural: str) -> ModelReport:
+def write_model_tables(con: duckdb.DuckDBPyConnection, extraction: Extraction) -> ModelReport:
     """Bring the model's tables up to date with an extraction; only differences are written.
 
     Within the caller's transaction, after the controlled tables; `gx_chunk`, `gx_doc` and `gx_asserted` must be staged.
@@ -101,7 +102,6 @@ def write_model_tables(con: duckdb.DuckDBPyConnection, extraction: Extraction, n
     Args:
         con: the connection.
         extraction: what the seam accepted.
-        natural: SQL for a key that sorts the text `{0}` in natural order.
     """
     listed = ", ".join(EDGE_KEY)
     rejected = "review_decision" in existing_tables(con)
@@ -123,7 +123,7 @@ def write_model_tables(con: duckdb.DuckDBPyConnection, extraction: Extraction, n
         f"CREATE TEMP TABLE gx_wanted_model_edge AS SELECT DISTINCT {listed}, '{PROVENANCE_MODEL_DERIVED}' AS derived,"
         f" '{PROVENANCE_UNVERIFIED}' AS verified FROM gx_wanted_model_evidence"
     )
-    con.execute(f"CREATE TEMP TABLE gx_wanted_model_node AS {_nodes('gx_wanted_model_evidence', natural)}")
+    con.execute(f"CREATE TEMP TABLE gx_wanted_model_node AS {_nodes('gx_wanted_model_evidence')}")
     with registered(con, gx_extracted_in=edge_rows(extraction.edges)):
         columns = f"{listed}, doc_id AS source_doc_id, source_locator, chunk_id, version"
         con.execute(
@@ -159,7 +159,7 @@ def model_digest(con: duckdb.DuckDBPyConnection) -> str:
     return sha256(repr(parts).encode()).hexdigest() if any(part[0] for part in parts) else ""
 
 
-def withdraw_from_model_tables(con: duckdb.DuckDBPyConnection, natural: str) -> None:
+def withdraw_from_model_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Remove every trace of the documents in `gx_gone` from model tables, decisions and kept answers.
 
     Within the caller's transaction, before the controlled edges without evidence go.
@@ -182,7 +182,7 @@ def withdraw_from_model_tables(con: duckdb.DuckDBPyConnection, natural: str) -> 
             "CREATE TEMP TABLE gx_doc AS SELECT id AS doc_id, rank FROM graph_node"
             " JOIN gx_lattice ON gx_lattice.label = sensitivity WHERE type = 'doc'"
         )
-        con.execute(f"CREATE TEMP TABLE gx_named AS {_nodes('model_evidence', natural)}")
+        con.execute(f"CREATE TEMP TABLE gx_named AS {_nodes('model_evidence')}")
         con.execute("DELETE FROM model_node")
         con.execute("INSERT INTO model_node BY NAME SELECT * FROM gx_named ORDER BY ALL")
         stage_document_states(con)
@@ -190,7 +190,7 @@ def withdraw_from_model_tables(con: duckdb.DuckDBPyConnection, natural: str) -> 
         forget_answers(con)
 
 
-def _nodes(evidence: str, natural: str) -> str:
+def _nodes(evidence: str) -> str:
     """Return the query for the ends that no controlled node stands for.
 
     A name given in two documents is one node, since nothing but its name is known; `documents` says in how many, so
@@ -204,7 +204,7 @@ def _nodes(evidence: str, natural: str) -> str:
                 arg_min(source_doc_id, place) AS source_doc_id, arg_min(source_locator, place) AS source_locator,
                 count(DISTINCT source_doc_id) AS documents
             FROM (
-                SELECT *, [{natural.format("source_doc_id")}, {natural.format("source_locator")}] AS place
+                SELECT *, {FIRST_PLACE} AS place
                 FROM (
                     SELECT src_type AS type, src AS id, source_doc_id, source_locator FROM {evidence}
                     UNION SELECT dst_type, dst, source_doc_id, source_locator FROM {evidence}

@@ -27,13 +27,14 @@ from ragspine_assets.graph.differences import count_by_type, same, write_differe
 from ragspine_assets.graph.extractors import RelationExtractor
 from ragspine_assets.graph.facts import fact_table
 from ragspine_assets.graph.graph_store import DuckDBGraphStore, GraphSource
-from ragspine_assets.graph.mentions import Vocabulary, entity_codes
+from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.review import TEMPORARY as _REVIEW_TEMPORARY
 from ragspine_assets.graph.review import ReviewDecision, ReviewReport, stage_review, waiting_edges
 from ragspine_assets.graph.screening import ExtractedEdge, Extraction, GraphChunk, extract_relations
 from ragspine_assets.graph.temp_tables import (
     CITES_CLOSED,
     CITING,
+    FIRST_PLACE,
     RESTRICTED_RANK,
     closed_documents,
     existing_tables,
@@ -79,9 +80,6 @@ _TEMPORARY = (
     *(f"gx_{what}_{name}" for name in _KEPT for what in ("wanted", "added", "removed")),
 )
 _SCAN_BATCH_ROWS = 4096
-_NATURAL = """array_to_string(list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda part:
-    CASE WHEN part[1] BETWEEN '0' AND '9' THEN lpad(part, greatest(20, length(part))::INTEGER, '0')
-    ELSE part END), '')"""
 
 
 class ChunkLike(Protocol):
@@ -327,7 +325,7 @@ def withdraw_documents(con: duckdb.DuckDBPyConnection, doc_ids: Iterable[str]) -
         write_revision(con, None)
         con.execute(f"DELETE FROM graph_evidence WHERE kind <> 'profile' AND {CITES_CLOSED}")
         con.execute(f"DELETE FROM graph_node WHERE type = '{DOC}' AND id IN (FROM gx_gone)")
-        withdraw_from_model_tables(con, _NATURAL)
+        withdraw_from_model_tables(con)
         con.execute(
             f"DELETE FROM graph_edge WHERE NOT EXISTS (FROM graph_evidence e WHERE {same('e', 'graph_edge', _EDGE)})"
         )
@@ -396,7 +394,7 @@ def _supported(evidence: str, profile_nodes: str) -> str:
             SELECT type, id, coalesce(min(rank), {Sensitivity.INTERNAL.rank}) AS rank,
                 arg_min(source_doc_id, place) AS source_doc_id, arg_min(source_locator, place) AS source_locator
             FROM (
-                SELECT *, [{_NATURAL.format("source_doc_id")}, {_NATURAL.format("source_locator")}] AS place
+                SELECT *, {FIRST_PLACE} AS place
                 FROM (
                     SELECT dst_type AS type, dst AS id, source_doc_id, source_locator
                     FROM {evidence} WHERE kind <> 'profile'
@@ -516,7 +514,7 @@ def _profile_graph(profile: DomainProfile) -> _ProfileGraph:
     nodes: dict[tuple[str, str], tuple[str, str]] = {}
     edges: dict[tuple[str, str, str, str, str], str] = {}
     home = profile.home_entity_code
-    for code in entity_codes(profile):
+    for code in profile.entity_codes():
         nodes[ENTITY, code] = profile.home_entity_labels.get(code, ""), f"home_entity/{code}"
         if home and code != home:
             edges[ENTITY, home, ENTITY, code, PARENT_OF] = f"parent_of/{home}->{code}"
@@ -661,7 +659,7 @@ def _derive_and_write(
         con.execute(_wanted_nodes())
         changes = {name: write_differences(con, name, columns) for name, columns in _KEPT.items()}
         documents = con.execute("SELECT count(*) FROM gx_doc").fetchall()
-        model = write_model_tables(con, extraction, _NATURAL)
+        model = write_model_tables(con, extraction)
     written = any(change.written for change in changes.values())
     digest = graph_digest(con)
     if written:

@@ -6,7 +6,6 @@ graph has changed. Orders are fixed: nodes by type and id, edges by ends and typ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -38,6 +37,7 @@ from ragspine_assets.graph.values import (
     Subgraph,
     is_unverified,
 )
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.store.database import memory_database, open_database
 from ragspine_assets.store.schema import TABLES
 
@@ -112,12 +112,6 @@ _EDGE = tuple(TABLES["graph_edge"])
 _NODE = tuple(TABLES["graph_node"])
 # Where one id names nodes of several kinds, the kind a caller most likely means.
 _PREFERENCE = (ENTITY, EXTERNAL_ENTITY, METRIC)
-_PARTS = re.compile("([0-9]+)")
-
-
-def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
-    """Return a sort key that puts `para2` before `para10`."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in _PARTS.split(text) if part)
 
 
 class DuckDBGraphStore:

@@ -56,7 +56,7 @@ class Vocabulary:
     """
 
     def __init__(self, profile: DomainProfile) -> None:
-        self._entities = entity_codes(profile)
+        self._entities = frozenset(profile.entity_codes())
         self._externals = frozenset(name for name in profile.external_entities.values() if name)
         metrics = profile.dimension(METRIC)
         self._metric_codes = frozenset((*metrics.synonyms.values(), *metrics.labels)) if metrics else frozenset()
@@ -158,20 +158,6 @@ class Vocabulary:
         if name in self._metric_codes:
             return METRIC, name
         return METRIC, self._metrics.get(fold_text(name).strip(), name)
-
-
-def entity_codes(profile: DomainProfile) -> frozenset[str]:
-    """Return every entity code a profile names: home, synonyms, labels and geography."""
-    return frozenset(
-        code
-        for code in (
-            profile.home_entity_code,
-            *profile.home_entity_synonyms.values(),
-            *profile.home_entity_labels,
-            *profile.entity_geography,
-        )
-        if code
-    )
 
 
 def _folded(synonyms: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.documents.citations import closed_citations
+from ragspine_assets.natural_order import natural_key_sql
 from ragspine_assets.policy import Sensitivity, read_label
 from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.database import registered, transaction
@@ -33,6 +34,9 @@ __all__ = [
 ]
 
 RESTRICTED_RANK = Sensitivity.RESTRICTED.rank
+
+FIRST_PLACE = f"list_concat({natural_key_sql('source_doc_id')}, {natural_key_sql('source_locator')})"
+"""SQL for what evidence is sorted by: its document and its place there, in natural order."""
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import math
 import mmap
-import re
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,21 +47,12 @@ Mask = NDArray[np.bool_]
 
 _MANIFEST = "lexical.json"
 _FORMAT = 3
-_DIGITS = re.compile("([0-9]+)")
 _TERMS = 4096
 _PIECE = 1 << 15
 _BATCH = 512
 _ARRAYS = ("data", "indices", "indptr")
 _FILE_OF = {name: f"{name}.csc.index.npy" for name in _ARRAYS}
 _NONE = np.empty(0, np.int32)
-
-
-def natural_key(name: str) -> tuple[tuple[int, str], ...]:
-    """Return a sort key that puts ``c2`` before ``c10``: runs of digits compare as numbers (SPEC 4.3)."""
-    # Digits are compared by length, then text: an id may hold more of them than a number is read from.
-    parts = _DIGITS.split(name)
-    runs = [(len(part.lstrip("0")), part.lstrip("0")) if odd % 2 else (0, part) for odd, part in enumerate(parts)]
-    return (*runs, (0, name))
 
 
 class Texts(Sequence[str]):

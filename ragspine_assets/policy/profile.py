@@ -174,9 +174,20 @@ class DomainProfile:
         return tuple(sorted({*spec.synonyms.values(), *spec.units, *spec.labels} - {""})) if spec else ()
 
     def synonym_entities(self) -> Mapping[str, str]:
-        """Return alias to entity code, from ``[home.synonyms]`` and the dimension ``entity``; the former wins."""
+        """Return every name of our entities to its code (SPEC 5.1).
+
+        The names shown count as much as synonyms do. Where one name stands for two codes, a synonym wins over a name
+        shown, and what ``[home]`` says over the dimension ``entity``.
+        """
         spec = self.dimension("entity")
-        return MappingProxyType({**(spec.synonyms if spec else {}), **self.home_entity_synonyms})
+        shown = (*(spec.labels.items() if spec else ()), *self.home_entity_labels.items())
+        return MappingProxyType(
+            {
+                **{name: code for code, name in shown if name},
+                **(spec.synonyms if spec else {}),
+                **self.home_entity_synonyms,
+            }
+        )
 
 
 _Value = TypeVar("_Value")

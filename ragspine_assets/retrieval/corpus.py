@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import Chunk
 from ragspine_assets.index.analysis import Analyzer
-from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores, best, natural_key
+from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores, best
 from ragspine_assets.index.tokens import Tokens, in_batches
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.store.chunk_store import StoredChunk
 

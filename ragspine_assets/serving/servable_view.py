@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 from ragspine_assets.graph.values import PROFILE_SOURCE
-from ragspine_assets.index.lexical import natural_key
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.serving.chunk_table import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
 from ragspine_assets.serving.snapshot_files import FORMAT, GRAPH_TABLES, Manifest
@@ -260,7 +260,7 @@ def natural_order(doc_ids: Iterable[str]) -> list[str] | None:
     alternate, there is no such order: None.
     """
     # The last part of a key is the name itself, which only decides between ids that are spelled differently.
-    keys = {doc_id: natural_key(f"{doc_id}#c")[:-1] for doc_id in doc_ids}
+    keys = {doc_id: natural_key(f"{doc_id}#c")[0] for doc_id in doc_ids}
     if len(set(keys.values())) < len(keys) or any("#c" in doc_id for doc_id in keys):
         return None
     return sorted(keys, key=keys.__getitem__)

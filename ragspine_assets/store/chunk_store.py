@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields
@@ -87,6 +88,8 @@ def longest_text(connection: duckdb.DuckDBPyConnection) -> int:
     return connection.execute(_LONGEST).fetchall()[0][0]
 
 
+# What fits a column of numbers.
+_NUMBER = re.compile("[0-9]{1,9}")
 _STORED_FIELDS = tuple(field.name for field in fields(StoredChunk))
 
 
@@ -305,7 +308,7 @@ class ChunkStore:
         """Return the chunk a citation ``{doc_id}@v{version}#c{seq}`` names, active or not; None if there is none."""
         head, _, seq = citation.rpartition("#c")
         doc_id, _, version = head.rpartition("@v")
-        if not (doc_id and seq.isdecimal() and version.isdecimal()):
+        if not (doc_id and _NUMBER.fullmatch(seq) and _NUMBER.fullmatch(version)):
             return None
         with self.connect() as connection:
             row = connection.execute(

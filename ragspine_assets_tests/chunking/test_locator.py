@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragspine_assets.chunking.locator import locator, natural_key, parse_locator
+from ragspine_assets.chunking.locator import locator, parse_locator
+from ragspine_assets.natural_order import natural_key
 
 
 @given(prefix=st.text(min_size=1), start=st.integers(1, 10**6), length=st.integers(0, 50))

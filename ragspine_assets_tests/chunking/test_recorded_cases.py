@@ -15,7 +15,7 @@ import pytest
 
 from ragspine_assets.chunking import Chunk, Chunker, DocumentMeta, LayoutAwareChunker, SentenceWindowChunker
 from ragspine_assets.chunking.enforcement import cut_document
-from ragspine_assets.chunking.locator import natural_key
+from ragspine_assets.natural_order import natural_key
 
 from .rule import CHUNKERS, assert_rule_holds, assert_windows_hold
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragspine_assets.graph import Fact, FactsError, fact_table, facts_of, read_facts, write_facts
+from ragspine_assets.graph import Fact, FactsError, build_relation_graph, fact_table, facts_of, read_facts, write_facts
+from ragspine_assets.policy import DomainProfile
 from ragspine_assets_tests.documents.test_citations import CLOSED, SPELLINGS
 
 from .conftest import Store, fact
@@ -201,3 +202,13 @@ def test_a_frame_of_pandas_with_missing_text_is_read_as_empty_text(tmp_path: Pat
     frame.to_parquet(tmp_path / "f.parquet")
     (row,) = facts_of(read_facts(tmp_path / "f.parquet"))
     assert (row.unit, row.period) == ("", "2024-03-31")
+
+
+@pytest.mark.parametrize("place", ["Annex 5²", "Annex 5③", "Annex 5٣", "para2²"])
+def test_two_facts_of_one_edge_may_be_cited_by_any_digits(store: Store, profile: DomainProfile, place: str) -> None:
+    facts = [fact(place=place), fact(place=place.replace("5", "10"))]
+    graph = build_relation_graph(profile, facts=facts, store=store.con)
+    (edge,) = [edge for edge in graph.edges() if edge.dst == "REV"]
+    assert [one.source_locator for one in graph.evidence(edge)] == list(
+        dict.fromkeys(one.source_locator for one in facts)
+    )

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragspine_assets.graph import Vocabulary
+from ragspine_assets.graph import Vocabulary, build_relation_graph
+from ragspine_assets.graph.values import ENTITY
 from ragspine_assets.policy import DomainProfile
+from ragspine_assets.policy.profile import DimensionSpec
 
 PROFILE = DomainProfile(
     home_company_name="Acme",
@@ -123,3 +125,23 @@ def test_a_profile_without_names_finds_nothing() -> None:
 def test_without_overlaps_the_names_found_are_the_words_of_the_text(text: str, names: set[str]) -> None:
     vocabulary = Vocabulary(DomainProfile(home_entity_synonyms={name: name.upper() for name in names}))
     assert set(vocabulary.entities_in(text)) == {word.upper() for word in text.split() if word in names}
+
+
+@pytest.mark.parametrize("name", ["Polar", "north works", "Nordwerk GmbH", "Südwerk"])
+def test_every_name_of_an_entity_is_found_in_text_and_stands_for_its_code(name: str) -> None:
+    profile = DomainProfile(
+        home_entity_labels={"NORD": "Nordwerk GmbH"},
+        dimensions=(
+            DimensionSpec(
+                name="entity",
+                label="",
+                synonyms={"Polar": "NORD", "north works": "NORD"},
+                labels={"SUD": "Südwerk"},
+            ),
+        ),
+    )
+    code = "SUD" if name == "Südwerk" else "NORD"
+    vocabulary = Vocabulary(profile)
+    assert vocabulary.entities_in(f"Sales of {name} rose.") == (code,)
+    assert vocabulary.known_entity(name) == code
+    assert (ENTITY, code) in {(node.type, node.id) for node in build_relation_graph(profile).nodes()}

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from ragspine_assets.index.lexical import LexicalIndex, best, natural_key
+from ragspine_assets.index.lexical import LexicalIndex, best
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.retrieval import bm25_scores
 
 TOKEN = st.sampled_from(["solar", "wind", "panel", "farm", "grid", "a", "b"])

@@ -72,7 +72,7 @@ def test_the_vocabulary_of_the_graph_comes_from_all_sections(write):
     profile = load_profile(write(FULL + '[dimensions.entity]\nsynonyms = { subc = "SUBC", "synth group" = "OTHER" }\n'))
     assert profile.entity_codes() == ("GRP", "OTHER", "SUBA", "SUBB", "SUBC")
     assert profile.metric_codes() == ("EBIT", "REV")
-    assert profile.synonym_entities() == {"synth group": "GRP", "シンス": "SUBA", "subc": "SUBC"}
+    assert profile.synonym_entities() == {"Group": "GRP", "synth group": "GRP", "シンス": "SUBA", "subc": "SUBC"}
 
 
 @pytest.mark.parametrize("text", ["", "\ufeff", "[home]\n", "[dimensions]\n[sensitivity]\n", "# nothing\r\n"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ragspine_assets.index.lexical import natural_key
+from ragspine_assets.natural_order import natural_key
 from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
 from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, chunk_table_writer, servable_view
 from ragspine_assets.serving import publish as publishing
