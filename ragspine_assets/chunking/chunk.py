@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from types import MappingProxyType
 
 from ragspine_assets.errors import SettingError
 
@@ -50,60 +52,154 @@ class DocumentMeta:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkColumn:
+    """What there is to know about one column of chunks: every table, file, filter and description derives from this.
+
+    Attributes:
+        name: the field of `Chunk`.
+        kind: ``str`` or ``int``.
+        meaning: one line, as the UI shows it.
+        default: what it holds where nothing is known.
+        stored_default: what a row that never had it reads back as; None where a row cannot be without it.
+        inherited: whether a document gives it to all its chunks.
+        filterable: whether a search may be narrowed by it.
+        repeats: whether many chunks have the same value: published files keep each value once.
+        published: whether it is part of what is published.
+        additive: whether it came later: empty, it changes no digest of what was there before.
+    """
+
+    name: str
+    kind: type[str | int]
+    meaning: str
+    default: str | int = ""
+    stored_default: str | int | None = ""
+    inherited: bool = False
+    filterable: bool = False
+    repeats: bool = False
+    published: bool = True
+    additive: bool = False
+
+
+def _column(
+    meaning: str,
+    *,
+    stored_default: str | None = None,
+    required: bool = False,
+    inherited: bool = False,
+    filterable: bool = False,
+    repeats: bool = False,
+    published: bool = True,
+    additive: bool = False,
+) -> Mapping[str, object]:
+    flags = {
+        "inherited": inherited, "filterable": filterable, "repeats": repeats or inherited, "published": published,
+        "additive": additive,
+    }  # fmt: skip
+    return MappingProxyType(
+        {"meaning": meaning, "stored_default": stored_default, "required": required, "flags": MappingProxyType(flags)}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Chunk:
     """A slice of a document's canonical text, with where it comes from (SPEC 2.1).
 
-    The representation leaves out whatever is text of the document, so that it may be logged.
-
-    Attributes:
-        chunk_id: ``{doc_id}#c{seq}``.
-        doc_id: the document.
-        seq: position among the document's chunks, from 0.
-        text: ``canonical[char_start:char_end]``, never empty.
-        source_locator: ``{prefix}#para{n}`` or ``{prefix}#para{a}-{b}``.
-        para_start: first paragraph, from 1.
-        para_end: last paragraph, inclusive.
-        title: metadata of the document, like the six fields after it.
-        topic: see `DocumentMeta`.
-        entity: see `DocumentMeta`.
-        geography: see `DocumentMeta`.
-        period: see `DocumentMeta`.
-        language: see `DocumentMeta`.
-        sensitivity: label of the document.
-        parent_id: ``{doc_id}#s{k}`` of the section it lies in, ``''`` where a chunker knows no sections.
-        heading: first line of that section's heading.
-        window_text: wider text to show a model in place of ``text``; never the evidence.
-        parent_locator: span of paragraphs that ``window_text`` covers.
-        page_start: page on which the first paragraph starts, 0 when unknown.
-        page_end: page on which the last paragraph starts, 0 when unknown.
-        char_start: offset of the chunk in the canonical text, in code points.
-        char_end: offset behind its last code point.
-        valid_as_of: metadata of the document.
+    What each field means stands beside it. A column more is a line more here, at the end, with ``additive=True``; what
+    fills it is a chunker. The representation leaves out whatever is text of the document, so that it may be logged.
     """
 
-    chunk_id: str
-    doc_id: str
-    seq: int
-    text: str = field(repr=False)
-    source_locator: str
-    para_start: int
-    para_end: int
-    title: str = field(default="", repr=False)
-    topic: str = ""
-    entity: str = ""
-    geography: str = ""
-    period: str = ""
-    language: str = ""
-    sensitivity: str = "INTERNAL"
-    parent_id: str = ""
-    heading: str = field(default="", repr=False)
-    window_text: str = field(default="", repr=False)
-    parent_locator: str = ""
-    page_start: int = 0
-    page_end: int = 0
-    char_start: int = 0
-    char_end: int = 0
-    valid_as_of: str = ""
+    chunk_id: str = field(metadata=_column("Document and position: {doc_id}#c{seq}.", required=True))
+    doc_id: str = field(
+        metadata=_column(
+            "Path relative to the source root, NFC-normalised.", required=True, inherited=True, filterable=True
+        )
+    )
+    seq: int = field(metadata=_column("Position of the chunk in its document, from 0.", required=True))
+    text: str = field(
+        repr=False,
+        metadata=_column(
+            "The chunk: a slice of the document's canonical text, canonical[char_start:char_end], never empty.",
+            required=True,
+        ),
+    )
+    source_locator: str = field(
+        metadata=_column("Which paragraphs the chunk comes from: {prefix}#para{n} or {prefix}#para{a}-{b}.")
+    )
+    para_start: int = field(metadata=_column("First paragraph, from 1."))
+    para_end: int = field(metadata=_column("Last paragraph."))
+    title: str = field(
+        default="", repr=False, metadata=_column("From metadata.csv, front matter or the file itself.", inherited=True)
+    )
+    topic: str = field(
+        default="", metadata=_column("From metadata.csv or front matter.", inherited=True, filterable=True)
+    )
+    entity: str = field(
+        default="", metadata=_column("Code of the entity the row is about.", inherited=True, filterable=True)
+    )
+    geography: str = field(
+        default="", metadata=_column("From metadata.csv or front matter.", inherited=True, filterable=True)
+    )
+    period: str = field(
+        default="", metadata=_column("FY2024, 2024H1, 2025Q3 and the like.", inherited=True, filterable=True)
+    )
+    language: str = field(
+        default="", metadata=_column("From metadata.csv or front matter.", inherited=True, filterable=True)
+    )
+    # A row whose label was never written is treated as the most restricted one (SPEC 1.8, fail closed).
+    sensitivity: str = field(
+        default="INTERNAL",
+        metadata=_column("PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED.", stored_default="RESTRICTED", inherited=True),
+    )
+    parent_id: str = field(
+        default="",
+        metadata=_column(
+            "Section the chunk belongs to, {doc_id}#s{k}, where the chunker makes sections.", repeats=True
+        ),
+    )
+    heading: str = field(
+        default="", repr=False, metadata=_column("Heading of that section, its first line.", repeats=True)
+    )
+    window_text: str = field(
+        default="",
+        repr=False,
+        metadata=_column(
+            "Wider context of the chunk, where the chunker gives one: shown to a model, never the evidence.",
+            repeats=True,
+        ),
+    )
+    parent_locator: str = field(default="", metadata=_column("Paragraphs that the window covers.", repeats=True))
+    page_start: int = field(default=0, metadata=_column("Page or slide of the first paragraph; 0 where unknown."))
+    page_end: int = field(default=0, metadata=_column("Page or slide of the last paragraph; 0 where unknown."))
+    char_start: int = field(default=0, metadata=_column("Offset into the canonical text, in code points."))
+    char_end: int = field(default=0, metadata=_column("Offset behind the last code point."))
+    valid_as_of: str = field(default="", metadata=_column("Date for which the content is valid.", inherited=True))
+    heading_path: str = field(
+        default="",
+        repr=False,
+        metadata=_column("Headings above the chunk, outermost first, joined by ' > '.", repeats=True, additive=True),
+    )
+
+
+def _columns_of_chunks() -> tuple[ChunkColumn, ...]:
+    columns = []
+    for item in fields(Chunk):
+        about = item.metadata
+        kind = int if item.type in (int, "int") else str
+        default = kind() if item.default is MISSING else item.default
+        stored = about["stored_default"] or kind()
+        columns.append(
+            ChunkColumn(
+                item.name, kind, about["meaning"], default, None if about["required"] else stored, **about["flags"]
+            )
+        )
+    return tuple(columns)
+
+
+COLUMNS: tuple[ChunkColumn, ...] = _columns_of_chunks()
+"""The columns of a chunk, in the order of SPEC 2.1."""
+
+FILTERS: tuple[str, ...] = tuple(column.name for column in COLUMNS if column.filterable)
+"""Columns by which chunks can be filtered (SPEC 3.3)."""
 
 
 def require_sizes(max_chars: int, overlap_chars: int) -> None:

@@ -16,9 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ragspine_assets.chunking.chunk import DocumentMeta
+from ragspine_assets.chunking.chunk import COLUMNS, DocumentMeta
 from ragspine_assets.chunking.spans import CHUNK_COLUMNS, INHERITED_COLUMNS, NUMBER_COLUMNS, Columns, default_of
 
+_ADDITIVE = frozenset(column.name for column in COLUMNS if column.additive)
+_DIGESTED = tuple(name for name in CHUNK_COLUMNS if name not in _ADDITIVE)
 _REPEATED = frozenset({*INHERITED_COLUMNS, "window_text"})
 
 
@@ -88,7 +90,8 @@ def rows_digest(rows: pa.Table | pa.RecordBatch) -> str:
 
     First come the rows, each as 32-bit little-endian integers in the order of SPEC 2.1: a number as it is, for a text
     how many bytes it has in UTF-8, or -1 where it is that of the row before. Then come the texts that are counted there,
-    column by column.
+    column by column. A column that was added later counts where a row of the document has something in it, behind all
+    others, by its name and the digest of its values.
 
     Args:
         rows: the document's rows ordered by ``seq``, with every column of `CHUNK_SCHEMA`; others are ignored.
@@ -105,9 +108,10 @@ def _digests(rows: pa.RecordBatch, sizes: Sequence[int]) -> list[str]:
     bounds = np.cumsum([0, *sizes])
     opens = np.zeros(rows.num_rows + 1, bool)
     opens[bounds] = True
-    numbers = np.full((rows.num_rows, len(CHUNK_COLUMNS)), -1, "<i4")
+    numbers = np.full((rows.num_rows, len(_DIGESTED)), -1, "<i4")
     texts: list[tuple[memoryview, list[int]]] = []
-    for place, (name, column) in enumerate(zip(CHUNK_COLUMNS, rows.columns, strict=True)):
+    for place, name in enumerate(_DIGESTED):
+        column = rows.column(name)
         if name in NUMBER_COLUMNS:
             numbers[:, place] = column.to_numpy()
             continue
@@ -120,11 +124,15 @@ def _digests(rows: pa.RecordBatch, sizes: Sequence[int]) -> list[str]:
         places = ends[np.concatenate(([0], np.cumsum(begins)))[bounds]].tolist()
         if places[-1] > places[0]:
             texts.append((memoryview(values.buffers()[2]), places))
+    added = {name: values for name in sorted(_ADDITIVE) if any(values := rows.column(name).to_pylist())}
     digests = []
     for document, (first, behind) in enumerate(pairwise(bounds.tolist())):
         digest = hashlib.sha256(numbers[first:behind].data)
         for values, places in texts:
             digest.update(values[places[document] : places[document + 1]])
+        for name, values in added.items():
+            if any(here := values[first:behind]):
+                digest.update(f"{name}={hashlib.sha256(repr(here).encode()).hexdigest()}".encode())
         digests.append(digest.hexdigest())
     return digests
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, make_dataclass
 
 from ragspine_assets.chunking.chunk import (
+    COLUMNS,
     DEFAULT_MAX_CHARS,
     DEFAULT_OVERLAP_CHARS,
     Chunk,
@@ -23,16 +24,17 @@ from ragspine_assets.chunking.chunk import (
 from ragspine_assets.chunking.locator import locator
 from ragspine_assets.documents.normalise import CanonicalText, canonical_of_normalised, normalise_text
 
-CHUNK_COLUMNS = tuple(column.name for column in fields(Chunk))
+CHUNK_COLUMNS = tuple(column.name for column in COLUMNS)
 """The columns of a chunk, in the order of SPEC 2.1."""
 
-NUMBER_COLUMNS = frozenset({"seq", "para_start", "para_end", "page_start", "page_end", "char_start", "char_end"})
+NUMBER_COLUMNS = frozenset(column.name for column in COLUMNS if column.kind is int)
 """Those that hold whole numbers; all others hold text."""
 
-INHERITED_COLUMNS = (
-    "doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity", "valid_as_of",
-)  # fmt: skip
+INHERITED_COLUMNS = tuple(column.name for column in COLUMNS if column.inherited)
 """Those that a document gives to all its chunks."""
+
+PATH_SEPARATOR = " > "
+"""What stands between the headings of a path."""
 
 _HEADING_CHARS = 2_000
 
@@ -130,6 +132,11 @@ def shortened_heading(text: str) -> str:
     """
     line = text.partition("\n")[0]
     return line if len(line) <= _HEADING_CHARS else line[: _HEADING_CHARS - 1] + "…"
+
+
+def joined_path(path: Sequence[str]) -> str:
+    """Return a path of headings as it is stored and shown, shortened as headings are (SPEC 2.9)."""
+    return shortened_heading(PATH_SEPARATOR.join(path))
 
 
 def page_of(page_starts: Sequence[int], paragraph: int) -> int:
@@ -245,6 +252,8 @@ def columns_from_cuts(
         texts["parent_id"] = [f"{doc_id}#s{k}" if k >= 0 else "" for k in cuts.sections]
     if cuts.headings:
         texts["heading"] = cuts.headings
+    if any(cuts.heading_paths):
+        texts["heading_path"] = list(map(joined_path, cuts.heading_paths))
     if cuts.parent_locators:
         texts["parent_locator"] = cuts.parent_locators
     if cuts.windows:

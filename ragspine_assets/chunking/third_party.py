@@ -102,6 +102,8 @@ class _Reader:
         parent = self._text(position, chunk, "parent_id")
         cuts.sections.append(self._parents.setdefault(parent, len(self._parents)) if parent else -1)
         cuts.headings.append(shortened_heading(normalise_text(self._text(position, chunk, "heading")).strip(BLANK)))
+        path = shortened_heading(normalise_text(self._text(position, chunk, "heading_path")).strip(BLANK))
+        cuts.heading_paths.append((path,) if path else ())
         window = self._text(position, chunk, "window_text")
         cuts.windows.append(self._window(position, window, start, end) if window else -1)
         named = self._text(position, chunk, "parent_locator")

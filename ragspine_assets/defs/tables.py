@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableMetadataValue, TableRecord, TableSchema
 
+from ragspine_assets.chunking.chunk import COLUMNS
 from ragspine_assets.store.schema import TABLES
 
 MAX_ROWS = 50
 
 DESCRIPTIONS: Mapping[str, str] = {
+    **{column.name: column.meaning for column in COLUMNS},
+    "source_locator": "Which paragraphs or profile entry the row comes from.",
     "index_language": "By which language's rules the published index reads the row; empty for none.",
-    "doc_id": "Path relative to the source root, NFC-normalised.",
     "status": "ingested, no_text, failed or removed.",
     "reason": "Why a document failed.",
     "retry": "Whether the next run tries again although nothing changed.",
@@ -31,14 +33,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "paragraphs": "Lines of the text that are not blank.",
     "text_hash": "SHA-256 of the normalised text.",
     "left_out": "Kinds of what the file holds and its text does not, by design, and how often.",
-    "title": "From metadata.csv, front matter or the file itself.",
-    "topic": "From metadata.csv or front matter.",
-    "entity": "Code of the entity the row is about.",
-    "geography": "From metadata.csv or front matter.",
-    "period": "FY2024, 2024H1, 2025Q3 and the like.",
-    "language": "From metadata.csv or front matter.",
-    "sensitivity": "PUBLIC, INTERNAL, CONFIDENTIAL or RESTRICTED.",
-    "valid_as_of": "Date for which the content is valid.",
     "label_reason": "What decided the label.",
     "policy_label": "What the policy alone would say.",
     "policy_reason": "Why the policy says so.",
@@ -51,20 +45,6 @@ DESCRIPTIONS: Mapping[str, str] = {
     "problems": "What somebody should look at.",
     "run_id": "Run that wrote the row.",
     "changed_at": "When the row was written, UTC.",
-    "chunk_id": "Document and position: {doc_id}#c{seq}.",
-    "seq": "Position of the chunk in its document, from 0.",
-    "text": "The chunk: a slice of the document's canonical text.",
-    "source_locator": "Which paragraphs or profile entry the row comes from.",
-    "para_start": "First paragraph, from 1.",
-    "para_end": "Last paragraph.",
-    "parent_id": "Section the chunk belongs to, where the chunker makes sections.",
-    "heading": "Heading of that section.",
-    "window_text": "Wider context of the chunk, where the chunker gives one.",
-    "parent_locator": "Paragraphs that the window covers.",
-    "page_start": "First page or slide; 0 where unknown.",
-    "page_end": "Last page or slide; 0 where unknown.",
-    "char_start": "Offset into the canonical text, in code points.",
-    "char_end": "Offset behind the last code point.",
     "ingested_at": "When the version was written, UTC.",
     "version": "Version of the document, from 1.",
     "active": "Whether this is the version that counts now.",

@@ -111,6 +111,7 @@ class _Entry:
     locator: str
     title: str
     parent: str
+    path: str
     text: str
     window: str
 
@@ -125,7 +126,8 @@ class _Entry:
     def head(self, number: int, shown: str) -> str:
         context = f"; context: {self.parent}" if self.parent and shown != self.text else ""
         title = f" ({self.title})" if self.title else ""
-        return f"[{number}] source: {self.locator}{title}{context}"
+        path = f"; under: {self.path}" if self.path else ""
+        return f"[{number}] source: {self.locator}{title}{path}{context}"
 
 
 def build_context(snippets: Iterable[Mapping[str, object]], *, budget_chars: int | None = None) -> str:
@@ -175,6 +177,7 @@ def _entries(snippets: Iterable[Mapping[str, object]]) -> list[_Entry]:
                 _one_line(snippet.get("source_locator")),
                 _one_line(snippet.get("title")),
                 _one_line(snippet.get("parent_locator")),
+                _one_line(snippet.get("heading_path")),
                 text,
                 window,
             )

@@ -13,7 +13,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from ragspine_assets.chunking.chunk import Chunk
+from ragspine_assets.chunking.chunk import FILTERS, Chunk
 from ragspine_assets.index.analysis import Analyzer
 from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores, best
 from ragspine_assets.index.tokens import Tokens, in_batches
@@ -21,7 +21,7 @@ from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
 from ragspine_assets.store.chunk_store import StoredChunk
 
-FILTER_KEYS = ("topic", "entity", "geography", "period", "language")
+FILTER_KEYS = tuple(name for name in FILTERS if name != "doc_id")
 """Metadata by which candidates can be restricted."""
 
 _REMEMBERED = 32

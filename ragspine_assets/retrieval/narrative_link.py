@@ -128,4 +128,6 @@ def _to_snippet(result: RetrievalResult) -> Snippet:
         snippet["prompt_text"] = chunk.window_text
     if chunk.parent_locator:
         snippet["parent_locator"] = chunk.parent_locator
+    if chunk.heading_path:
+        snippet["heading_path"] = chunk.heading_path
     return snippet

@@ -18,22 +18,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ragspine_assets.chunking.chunk import COLUMNS
 from ragspine_assets.index.lexical import LexicalIndex, Texts
 from ragspine_assets.policy.lattice import read_label
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Column, Corpus
 from ragspine_assets.store.chunk_store import StoredChunk
 
-PLAIN_TEXTS = ("chunk_id", "text", "source_locator")
+_PUBLISHED = tuple(column for column in COLUMNS if column.published)
+
+PLAIN_TEXTS = tuple(column.name for column in _PUBLISHED if column.kind is str and not column.repeats)
 """Columns whose values hardly repeat."""
 
-REPEATED_TEXTS = (
-    "doc_id", "title", "topic", "entity", "geography", "period", "language", "sensitivity",
-    "parent_id", "heading", "window_text", "parent_locator", "valid_as_of",
-)  # fmt: skip
+REPEATED_TEXTS = tuple(column.name for column in _PUBLISHED if column.kind is str and column.repeats)
 """Columns whose values repeat: each value is stored once."""
 
-NUMBERS = ("seq", "para_start", "para_end", "page_start", "page_end", "char_start", "char_end", "version")
+NUMBERS = (*(column.name for column in _PUBLISHED if column.kind is int), "version")
 """Columns of numbers."""
+
+ADDITIVE = tuple(column.name for column in _PUBLISHED if column.additive)
+"""Columns that files of former releases may lack."""
 
 INDEX_LANGUAGE = "index_language"
 """By which language's rules a chunk was read, see `retrieval.analysis.Analyzer`; a repeated text."""
@@ -85,6 +88,15 @@ def _single(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def _with_default(table: pa.Table, name: str) -> pa.Table:
+    field = SCHEMA.field(name)
+    if not pa.types.is_dictionary(field.type):
+        default: str | int = "" if pa.types.is_large_string(field.type) else 0
+        return table.append_column(field, pa.repeat(pa.scalar(default, field.type), table.num_rows))
+    codes = pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)
+    return table.append_column(field, pa.DictionaryArray.from_arrays(codes, pa.array([""], pa.large_string())))
 
 
 def texts_of(array: pa.Array) -> Texts:
@@ -177,7 +189,10 @@ class PublishedChunks(Sequence[StoredChunk]):
         source = pa.memory_map(str(path), "r")
         beginning = source.read_buffer(1)
         table = pa.ipc.open_file(source).read_all()
-        if table.schema != SCHEMA:
+        for name in ADDITIVE:
+            if name not in table.schema.names:
+                table = _with_default(table, name)
+        if table.select(SCHEMA.names).schema != SCHEMA:
             raise ValueError("other columns")
         chunks = cls(table)
         for columns, name in ((chunks._texts, "text"), (chunks._at_hand, "window_text")):

@@ -22,7 +22,7 @@ import pyarrow as pa
 from ragspine_assets.graph.values import PROFILE_SOURCE
 from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy import Sensitivity
-from ragspine_assets.serving.chunk_table import NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
+from ragspine_assets.serving.chunk_table import ADDITIVE, NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
 from ragspine_assets.serving.snapshot_files import FORMAT, GRAPH_TABLES, Manifest
 from ragspine_assets.store.database import registered
 from ragspine_assets.store.labels import rank_of
@@ -114,7 +114,11 @@ def survey(
     connection: duckdb.DuckDBPyConnection, *, max_label: Sensitivity, analyzer: AnalyzerName, published_at: str
 ) -> Manifest:
     """Return the manifest, without files, of what would be published now; inside `servable`."""
-    texts = ", ".join(f"c.{name}" if name != "sensitivity" else _LABEL for name in _PUBLISHED)
+    # What is null counts for nothing: a column that was added later changes a digest only where there is something in it.
+    texts = ", ".join(
+        f"'{name}=' || nullif(c.{name}, '')" if name in ADDITIVE else f"c.{name}" if name != "sensitivity" else _LABEL
+        for name in _PUBLISHED
+    )
     documents = connection.execute(
         "SELECT doc_id, version, sha256(string_agg(row, '' ORDER BY seq, row)) FROM ("
         f"  SELECT c.doc_id, c.version, c.seq, sha256(concat_ws(chr(31), {texts})) AS row"
@@ -152,6 +156,8 @@ def survey(
         "analyzer_version": analyzer_version(analyzer),
         "chunkers": [name for (name,) in chunkers],
         "sources": {"chunks": chunks.hexdigest(), "graph": graph.hexdigest()},
+        # Files with other columns are published anew.
+        "added_columns": ADDITIVE,
     }
     return Manifest(
         digest=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),

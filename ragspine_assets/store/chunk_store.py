@@ -14,7 +14,7 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
-from ragspine_assets.chunking.chunk import Chunk
+from ragspine_assets.chunking.chunk import FILTERS, Chunk
 from ragspine_assets.policy import read_label
 
 from .database import (
@@ -33,9 +33,6 @@ from .database import (
 )
 from .labels import raise_labels
 from .schema import CHUNK_COLUMNS, TABLES, migrate, pending_changes
-
-FILTERS = ("doc_id", "topic", "entity", "geography", "period", "language")
-"""Columns by which chunks can be filtered (SPEC 3.3)."""
 
 _STORED = (*CHUNK_COLUMNS, "ingested_at", "version", "active")
 # A store of another origin may allow nulls where ours does not; they read back as the column's default.

@@ -10,41 +10,27 @@ from collections.abc import Mapping
 
 import duckdb
 
+from ragspine_assets.chunking.chunk import COLUMNS, ChunkColumn
+
 from .database import transaction
 
 _TEXT = "TEXT NOT NULL DEFAULT ''"
 _COUNT = "INTEGER NOT NULL DEFAULT 0"
 _BIG = "BIGINT NOT NULL DEFAULT 0"
+_OWN_PLACE = ("doc_id", "valid_as_of")
+
+
+def _type_of(column: ChunkColumn) -> str:
+    kind = "INTEGER" if column.kind is int else "TEXT"
+    if column.stored_default is None:
+        return f"{kind} NOT NULL"
+    return f"{kind} NOT NULL DEFAULT {column.stored_default if column.kind is int else repr(column.stored_default)}"
+
+
+_CHUNK: Mapping[str, str] = {column.name: _type_of(column) for column in COLUMNS}
 
 _METADATA: Mapping[str, str] = {
-    "title": _TEXT,
-    "topic": _TEXT,
-    "entity": _TEXT,
-    "geography": _TEXT,
-    "period": _TEXT,
-    "language": _TEXT,
-    # A row whose label was never written is treated as the most restricted one (SPEC 1.8, fail closed).
-    "sensitivity": "TEXT NOT NULL DEFAULT 'RESTRICTED'",
-}
-
-_CHUNK: Mapping[str, str] = {
-    "chunk_id": "TEXT NOT NULL",
-    "doc_id": "TEXT NOT NULL",
-    "seq": "INTEGER NOT NULL",
-    "text": "TEXT NOT NULL",
-    "source_locator": _TEXT,
-    "para_start": _COUNT,
-    "para_end": _COUNT,
-    **_METADATA,
-    "parent_id": _TEXT,
-    "heading": _TEXT,
-    "window_text": _TEXT,
-    "parent_locator": _TEXT,
-    "page_start": _COUNT,
-    "page_end": _COUNT,
-    "char_start": _COUNT,
-    "char_end": _COUNT,
-    "valid_as_of": _TEXT,
+    column.name: _CHUNK[column.name] for column in COLUMNS if column.inherited and column.name not in _OWN_PLACE
 }
 
 _EDGE: Mapping[str, str] = dict.fromkeys(("src_type", "src", "dst_type", "dst", "type"), "TEXT NOT NULL")

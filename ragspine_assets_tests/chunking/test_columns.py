@@ -196,3 +196,15 @@ def test_text_cannot_move_from_one_row_to_the_next_under_the_same_digest() -> No
     rows = batch.rows.to_pylist()
     moved = [{**rows[0], "text": "abc"}, {**rows[1], "text": "d"}]
     assert rows_digest(pa.Table.from_pylist(moved, CHUNK_SCHEMA)) != batch.documents[0].rows_digest
+
+
+def test_a_column_that_came_later_changes_a_digest_only_where_it_holds_something() -> None:
+    (batch,) = chunk_batches([DocumentInput("One.\n\nTwo.", DocumentMeta("a.txt", title="T"), [1])])
+    (row,) = batch.rows.to_pylist()
+
+    def digest(path: str) -> str:
+        return rows_digest(pa.Table.from_pylist([{**row, "heading_path": path}], CHUNK_SCHEMA))
+
+    # As it was before there was such a column.
+    assert digest("") == "3bf49fb72d4974dcd527d8b4f71de2ad351535afd70e11d6132c39b41779ea30"
+    assert len({digest(""), digest("A > B"), digest("A > C")}) == 3
