@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ragspine_assets.chunking.spans import shortened_heading
+from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.documents.normalise import CanonicalText
-
-PATH_SEPARATOR = " > "
-"""What stands between the headings of a path."""
 
 _DEEPEST = 6
 _ATX = re.compile(r"(#{1,6})(?=\s|\Z)")
@@ -71,7 +68,8 @@ class HeadingOutline:
         self._above.append((level, plain_heading(heading)))
         return level, tuple(name for _, name in self._above if name)
 
-
-def joined_path(path: tuple[str, ...]) -> str:
-    """Return a path of headings as it is stored and shown, shortened as headings are."""
-    return shortened_heading(PATH_SEPARATOR.join(path))
+    def path(self, document: CanonicalText, paragraph: int, heading: str, meta: DocumentMeta) -> tuple[str, ...]:
+        """Return the path of the section that starts at a paragraph; of one without a heading there is none."""
+        if not heading:
+            return ()
+        return self.enter(document, paragraph, heading, markdown=meta.markup == "markdown")[1]

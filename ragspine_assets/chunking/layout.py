@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.chunking.default import gather_paragraphs
-from ragspine_assets.chunking.headings import is_contents_line
+from ragspine_assets.chunking.headings import HeadingOutline, is_contents_line
 from ragspine_assets.chunking.markdown import headings_and_opaque_lines, line_is_in, markdown_headings
 from ragspine_assets.chunking.spans import CutChunker, Cuts, SourceText, shortened_heading
 from ragspine_assets.documents.normalise import CanonicalText
@@ -69,12 +69,13 @@ class LayoutAwareChunker(CutChunker):
     def cuts(self, source: SourceText, meta: DocumentMeta, max_chars: int, overlap_chars: int) -> Cuts:
         """Return where to cut, see `CutChunker.cuts`."""
         cuts = Cuts()
-        document = source.canonical
-        for number, (first, behind, heading) in enumerate(self.sections(source, meta)):
-            gather_paragraphs(document, first, behind, max_chars, overlap_chars, cuts)
+        document, outline = source.canonical, HeadingOutline()
+        for number, (first, stop, heading) in enumerate(self.sections(source, meta)):
+            gather_paragraphs(document, first, stop, max_chars, overlap_chars, cuts)
             added = len(cuts.starts) - len(cuts.sections)
             cuts.sections.extend([number] * added)
             cuts.headings.extend([heading] * added)
+            cuts.heading_paths.extend([outline.path(document, first, heading, meta)] * added)
         return cuts
 
     def sections(self, source: SourceText, meta: DocumentMeta) -> list[tuple[int, int, str]]:

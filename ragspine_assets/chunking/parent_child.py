@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ragspine_assets.chunking.chunk import DocumentMeta
 from ragspine_assets.chunking.default import gather_paragraphs, paragraph_pieces
+from ragspine_assets.chunking.headings import HeadingOutline
 from ragspine_assets.chunking.layout import LayoutAwareChunker
 from ragspine_assets.chunking.spans import Cuts, SourceText
 from ragspine_assets.documents.normalise import CanonicalText
@@ -41,12 +42,13 @@ class ParentChildChunker(LayoutAwareChunker):
         max_chars = min(max_chars, self.max_window_chars)
         overlap_chars = min(overlap_chars, max_chars - 1)
         cuts = Cuts()
-        document = source.canonical
+        document, outline = source.canonical, HeadingOutline()
         starts, ends = document.starts, document.ends
-        for first, behind, heading in self.sections(source, meta):
+        for first, stop, heading in self.sections(source, meta):
+            path = outline.path(document, first, heading, meta)
             position = first
-            while position < behind:
-                following = bisect_right(ends, starts[position] + self.max_window_chars, position, behind)
+            while position < stop:
+                following = bisect_right(ends, starts[position] + self.max_window_chars, position, stop)
                 if following > position:
                     gather_paragraphs(document, position, following, max_chars, overlap_chars, cuts)
                     _close_parent(cuts, starts[position], ends[following - 1], heading)
@@ -54,6 +56,7 @@ class ParentChildChunker(LayoutAwareChunker):
                 else:
                     self._cut_paragraph(document, position, max_chars, heading, cuts)
                     position += 1
+            cuts.heading_paths.extend([path] * (len(cuts.starts) - len(cuts.heading_paths)))
         return cuts
 
     def _cut_paragraph(self, document: CanonicalText, paragraph: int, max_chars: int, heading: str, cuts: Cuts) -> None:

@@ -253,7 +253,8 @@ def columns_from_cuts(
     if cuts.headings:
         texts["heading"] = cuts.headings
     if any(cuts.heading_paths):
-        texts["heading_path"] = list(map(joined_path, cuts.heading_paths))
+        joined = {path: joined_path(path) for path in set(cuts.heading_paths)}
+        texts["heading_path"] = [joined[path] for path in cuts.heading_paths]
     if cuts.parent_locators:
         texts["parent_locator"] = cuts.parent_locators
     if cuts.windows:

@@ -257,3 +257,28 @@ def test_a_hit_that_the_rounded_scores_miss_is_seen(published: Port) -> None:
 def test_a_table_in_slices_is_the_whole_table(published: Port) -> None:
     path = folder_of(published) / "chunks.arrow"
     assert pa.concat_tables(table_in_slices(path, 2)).equals(map_table(path))
+
+
+def test_a_column_of_chunks_that_is_not_published_is_seen(published: Port) -> None:
+    with published.pipeline.store.connect() as connection:
+        connection.execute("ALTER TABLE narrative_chunk ADD COLUMN mood TEXT NOT NULL DEFAULT ''")
+    result = audit_published_files(published.pipeline.store, published.root)
+    assert not result.passed
+    assert "mood" in repr(result)
+
+
+def test_every_column_of_chunks_is_published_with_its_value(published: Port) -> None:
+    with published.pipeline.store.connect() as connection:
+        stored = {name for name, *_ in connection.execute("DESCRIBE narrative_chunk").fetchall()}
+    names = set(map_table(folder_of(published) / CHUNKS).schema.names)
+    assert stored - names == {"ingested_at", "active"}
+
+
+def test_a_file_of_a_former_release_that_lacks_a_column_is_read(published: Port) -> None:
+    folder = folder_of(published)
+    write_table(map_table(folder / CHUNKS).drop_columns(["heading_path"]), folder / "older")
+    (folder / "older").replace(folder / CHUNKS)
+    reseal(folder)
+    snapshot = published.open()
+    assert {snapshot.chunks[position].heading_path for position in range(len(snapshot))} == {""}
+    assert not audit_published_files(published.pipeline.store, published.root).passed

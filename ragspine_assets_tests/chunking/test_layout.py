@@ -195,3 +195,20 @@ def test_a_section_number_without_a_mark_begins_a_heading_on_a_short_line(line: 
 def test_a_number_that_begins_a_line_of_prose_is_no_heading(line: str) -> None:
     chunks = LayoutAwareChunker().chunk(f"Some text, before, and\n{line}, and more.\nText, after.", DocumentMeta("d"))
     assert [chunk.heading for chunk in chunks] == [""]
+
+
+@pytest.mark.parametrize("spec", ["layout", "parent_child"])
+def test_a_chunk_knows_the_headings_above_it_outermost_first(spec: str) -> None:
+    chunker = make_chunker(spec)
+    assert chunker is not None
+    text = "Preface.\n\n# Guide\n\n## Start *here*\n\nOne.\n\n### Deep\n\nTwo.\n\n## End\n\nThree.\n\n# Annex\n\nFour."
+    chunks = chunker.chunk(text, DocumentMeta("d", markup="markdown"))
+    paths = {chunk.text.rpartition("\n")[2]: chunk.heading_path for chunk in chunks}
+    assert paths == {
+        "Preface.": "",
+        "# Guide": "Guide",
+        "One.": "Guide > Start here",
+        "Two.": "Guide > Start here > Deep",
+        "Three.": "Guide > End",
+        "Four.": "Annex",
+    }
