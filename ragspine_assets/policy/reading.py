@@ -38,6 +38,7 @@ class _LettersOnly(dict[int, str | None]):
 
 _LETTERS = _LettersOnly()
 _ASCII_NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
 _ASCII_LOWER = bytes(ord(chr(code).lower()) for code in range(128)) + bytes(range(128, 256))
 
 
@@ -45,7 +46,9 @@ def squeeze(text: str) -> str:
     """Return the folded letters and digits of a text, without anything between them."""
     if text.isascii():
         return text.encode("ascii").translate(_ASCII_LOWER, _ASCII_NOT_LETTERS).decode("ascii")
-    return fold_text(text).translate(_LETTERS)
+    utf8 = fold_text(text).encode("utf-8", "surrogatepass").translate(None, _ASCII_NOT_LETTERS)
+    # In UTF-8 no other character has a byte in common with ASCII, so most of a European text is done.
+    return _NOT_ASCII.sub(lambda run: run.group().translate(_LETTERS), utf8.decode("utf-8", "surrogatepass"))
 
 
 # --- marks --------------------------------------------------------------------------------------------------------
@@ -63,12 +66,13 @@ _INLINE_TAGS = (
 )
 # The rest of a tag: a quote that is not closed soon is a mistake, and nothing reaches over the next bracket.
 _REST = r"""(?:[\s/](?:[^<>"']|"[^"<>]{0,2000}"|'[^'<>]{0,2000}'|["'])*+)?>"""
-_BLOCK_TAG = re.compile(
-    rf"</?(?:{_BLOCK_TAGS}){_REST}|<!--|--!?>|<!\[CDATA\[|\]\]>|<[?!][^<>]{{0,2000}}>", re.IGNORECASE
-)
+# Each pattern begins with one character that is rare, which is what makes looking for it fast.
+_BLOCK_TAG = re.compile(rf"<(?:/?(?:{_BLOCK_TAGS}){_REST}|!--|!\[CDATA\[|[?!][^<>]{{0,2000}}>)", re.IGNORECASE)
 _INLINE_TAG = re.compile(rf"</?(?:{_INLINE_TAGS}){_REST}", re.IGNORECASE)
+_ENDS = ("--!>", "-->", "]]>")
 # Where a link leads is no part of the sentence; it is read by itself in the text as it is.
-_TARGET = re.compile(r"\]\((?:[^()\n\\]|\\.|\([^()\n]*+\)){0,2000}+\)|\]\[[^\[\]\n]{0,400}\]|\[\^[^\[\]\n]{1,40}\]")
+_TARGET = re.compile(r"\](?:\((?:[^()\n\\]|\\.|\([^()\n]*+\)){0,2000}+\)|\[[^\[\]\n]{0,400}\])")
+_FOOTNOTE = re.compile(r"\[\^[^\[\]\n]{1,40}\]")
 _RST_TARGET = re.compile(r":[A-Za-z][\w.+-]{0,40}:(?=`)|\s?<[^<>`\n]{1,2000}>(?=`)")
 _HYPHEN = re.compile("[-\u2010\u00ad]\n[ \t>|]*(?=\\w)")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
@@ -100,10 +104,14 @@ def unescaped(text: str) -> str:
 
 def _targets_off(text: str, fill: str) -> str:
     """Return a text without what stands between the letters of a phrase and has letters itself."""
-    if "<" in text or "-->" in text:
+    if "<" in text:
         text = _INLINE_TAG.sub(fill, _BLOCK_TAG.sub("\n", text))
-    if "](" in text or "][" in text or "[^" in text:
+    for end in _ENDS:
+        text = text.replace(end, "\n")
+    if "](" in text or "][" in text:
         text = _TARGET.sub(fill, text)
+    if "[^" in text:
+        text = _FOOTNOTE.sub(fill, text)
     if "`" in text:
         text = _RST_TARGET.sub("", text)
     return _entities(text)
@@ -159,9 +167,8 @@ class Squeezed:
             return False
         if self._holds(squeeze(text)):
             return True
-        if not any(mark in text for mark in ("<", "&", "](", "][", "[^", "`", "-->")):
-            return False
-        return self._holds(squeeze(_targets_off(text, "")))
+        without = _targets_off(text, "")
+        return without != text and self._holds(squeeze(without))
 
     def _holds(self, squeezed: str) -> bool:
         assert self._automaton is not None
