@@ -16,7 +16,7 @@ export RAGSPINE_ALLOW_MASS_REMOVAL := $(or $(ALLOW_MASS_REMOVAL),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui test lint bench e2e fuzz soak llm lock clean
+.PHONY: help run check ui test lint bench e2e fuzz attack soak llm lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -65,6 +65,9 @@ bench: $(TESTABLE) ## measure, with the peers side by side
 e2e: $(TESTABLE) ## drive the UI in a real browser (needs Debian's chromium), and let a schedule fire
 	@$(INSTALL) --require-hashes -r requirements/e2e.txt
 	@E2E=1 $(BIN)/python -m pytest ragspine_assets_tests/e2e
+
+attack: $(TESTABLE) ## the collected attacks on a fresh service, in under five minutes
+	@PYTHONPATH=. $(BIN)/python scripts/attack.py
 
 fuzz: $(TESTABLE) ## mutated files through extraction, SECONDS=120 long
 	@$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),120)
