@@ -145,6 +145,9 @@ def is_plain(phrase: str) -> bool:
     return reading(phrase, "") == phrase
 
 
+_EAST_ASIAN = re.compile("[\u3005-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
+
+
 class Squeezed:
     """Phrases looked for by their letters and digits alone: a fast way to know that a text holds none of them.
 
@@ -157,6 +160,7 @@ class Squeezed:
         self._always = "" in squeezed
         squeezed.discard("")
         self._longest = max(map(len, squeezed), default=0)
+        self._ascii = all(map(str.isascii, squeezed))
         self._automaton = ahocorasick_rs.AhoCorasick(sorted(squeezed), store_patterns=False) if squeezed else None
 
     def may_hold(self, text: str) -> bool:
@@ -165,6 +169,9 @@ class Squeezed:
             return True
         if self._automaton is None:
             return False
+        if self._ascii and not text.isascii():
+            # Not one of these letters folds to an ASCII one, and they are slow to fold.
+            text = _EAST_ASIAN.sub("", text)
         if self._holds(squeeze(text)):
             return True
         without = _targets_off(text, "")
