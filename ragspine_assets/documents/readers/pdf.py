@@ -127,17 +127,17 @@ class _Document:
         if self._document.get_formtype():
             self._document.init_forms()
         pages = [self._page(number) for number in range(len(self._document))]
-        self._drop_repeated(pages)
         sizes: Counter[int] = Counter()
         for page in pages:
             for line in page.lines:
                 sizes[round(2 * line.size)] += len(line.text)
                 self._words.update(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", line.text))
         body = max(sizes.items(), key=lambda entry: (entry[1], -entry[0]))[0] / 2 if sizes else 0.0
+        self._drop_repeated(pages, body)
         headings = self._outline()
         levels = self._levels(pages, body) if not headings else {}
         texts = [
-            "" if page.unreadable else join_blocks(self._blocks(page, headings.get(number, {}), levels))
+            "" if page.unreadable else join_blocks(self._blocks(page, headings.get(number, {}), levels, body))
             for number, page in enumerate(pages)
         ]
         metadata = self._document.get_metadata_dict(skip_empty=True)
@@ -218,13 +218,15 @@ class _Document:
 
     # --- what repeats, what heads ---
 
-    def _drop_repeated(self, pages: Sequence[_Page]) -> None:
+    def _drop_repeated(self, pages: Sequence[_Page], body: float) -> None:
         """Keep what is printed alike at the same place of three pages or more the first time only (SPEC 1.12)."""
         places: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
         edges = [_at_the_edges(page) for page in pages]
         for number, (page, indexes) in enumerate(zip(pages, edges, strict=True)):
             for index in {*indexes[0], *indexes[1]}:
                 line = page.lines[index]
+                if line.size >= 1.09 * body:
+                    continue  # a title that stands on top of each of its pages
                 places[_without_page_number(line.text, number + 1), round(line.bottom / 4)].append((number, index))
         repeated: dict[int, set[int]] = defaultdict(set)
         first: set[tuple[int, int]] = set()
@@ -283,24 +285,28 @@ class _Document:
 
     # --- paragraphs ---
 
-    def _blocks(self, page: _Page, headings: dict[str, int], levels: dict[int, int]) -> Iterator[str]:
+    def _blocks(self, page: _Page, headings: dict[str, int], levels: dict[int, int], body: float) -> Iterator[str]:
         tables = dict(page.tables)
         start = 0
         for end in [*sorted(tables), len(page.lines)]:
-            yield from self._text_blocks(page.lines[start:end], headings, levels)
+            yield from self._text_blocks(page.lines[start:end], headings, levels, body)
             if tables.get(end):
                 yield table(tables[end])
                 tables[end] = []
             start = max(start, end)
 
-    def _text_blocks(self, lines: Sequence[_Line], headings: dict[str, int], levels: dict[int, int]) -> Iterator[str]:
+    def _text_blocks(
+        self, lines: Sequence[_Line], headings: dict[str, int], levels: dict[int, int], body: float
+    ) -> Iterator[str]:
         for group in _groups(lines, headings):
             letters = _letters("".join(line.text for line in group))
             level = headings.get(letters, 0)
             words = self._joined(group)
             if not level and levels and len(words) <= 160 and len(group) <= 3 and re.search(r"[^\W\d_]", words):
                 level = levels.get(round(2 * group[0].size), 0)
-                if words.rstrip().endswith((",", ";", ".", "。", "，")) or _LEADERS.search(words):
+                # A sentence in slightly larger letters is no heading.
+                ends = words.rstrip().endswith((",", ";", ".", "。", "，"))
+                if (ends and group[0].size < 1.3 * body) or _LEADERS.search(words):
                     level = 0
             yield heading(level, words) if level else paragraph(words)
 
@@ -328,7 +334,10 @@ class _Document:
         """Join a divided word as the document writes it elsewhere; without its hyphen if it is nowhere else."""
         head, tail = re.search(r"[^\W\d_]*$", text), re.match(r"[^\W\d_]*", following)
         first, second = (head.group() if head else ""), (tail.group() if tail else "")
-        compound = self._words[f"{first}-{second}"] > self._words[first + second]
+        divided = self._words[first + second]
+        compound = self._words[f"{first}-{second}"] > divided or (
+            not divided and len(first) > 2 and len(second) > 2 and self._words[first] > 0 and self._words[second] > 0
+        )
         return f"{text}-{following}" if compound or not first or not second[:1].islower() else text + following
 
 
