@@ -69,8 +69,9 @@ e2e: $(TESTABLE) ## drive the UI in a real browser (needs Debian's chromium), an
 attack: $(TESTABLE) ## the collected attacks on a fresh service, in under five minutes
 	@PYTHONPATH=. $(BIN)/python scripts/attack.py
 
-fuzz: $(TESTABLE) ## mutated files through extraction, SECONDS=120 long
+fuzz: $(TESTABLE) ## mutated files through extraction, and whether time follows the text, SECONDS=120 each
 	@$(BIN)/python scripts/fuzz.py --seconds $(or $(SECONDS),120)
+	@$(BIN)/python scripts/fuzz_time.py --seconds $(or $(SECONDS),120)
 
 soak: $(TESTABLE) ## runs from three doors, kills, cancels, full disks, an unmounted source, edits, SECONDS=600 long
 	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),600)

@@ -18,6 +18,7 @@ import typer
 
 from ragspine_assets.config import ServiceConfig, environment_name
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.cancelling import is_cancel
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -447,7 +448,9 @@ def main() -> None:
         app()
     except BrokenPipeError:
         sys.stderr.close()
-    except Exception as error:
+    except BaseException as error:
+        if is_cancel(error) or (isinstance(error, SystemExit) and not isinstance(error.code, str)):
+            raise
         if not isinstance(error, (RagspineError, ImportError)):
             raise SystemExit(
                 f"ragspine: {type(error).__name__}. The message is withheld, since it may quote a document. "

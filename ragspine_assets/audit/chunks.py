@@ -74,7 +74,7 @@ def _misquoted_of(connection: duckdb.DuckDBPyConnection, documents: pa.Table) ->
         own = slice(last - counts[doc_id], last)
         # The texts of one document at a time: Python's strings take much more room than what they are made from.
         quotes = texts[own].to_pylist()
-        canonical = _canonical(text.as_py())
+        canonical = canonical_again(text.as_py())
         why = _misquoted(canonical, seqs[own], starts[own], ends[own], quotes)
         why = why or _misnumbered(canonical, starts[own], ends[own], firsts[own], lasts[own])
         if why:
@@ -86,7 +86,7 @@ _BLANK = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "".join(
 )
 
 
-def _canonical(text: str) -> str:
+def canonical_again(text: str) -> str:
     """Derive the canonical text again, from the rule and not from the code that stored it (SPEC 1.5)."""
     return "\n".join([paragraph for line in text.split("\n") if (paragraph := line.strip(_BLANK))])
 
@@ -183,7 +183,7 @@ def _windows_from_elsewhere(connection: duckdb.DuckDBPyConnection, documents: pa
     for doc_id, *window in zip(*(column.to_pylist() for column in found.columns), strict=True):
         windows[doc_id].append(tuple(window))
     for doc_id, text in zip(doc_ids, documents.column("text"), strict=True):
-        canonical = _canonical(text.as_py()) if doc_id in windows else ""
+        canonical = canonical_again(text.as_py()) if doc_id in windows else ""
         for window, place, times in windows.get(doc_id, ()):
             # Looked for around its chunk first: a long document may have thousands of windows.
             near = slice(max(place - len(window), 0), place + len(window))

@@ -17,6 +17,7 @@ from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.spans import Cuts, SourceText, shortened_heading
 from ragspine_assets.documents.normalise import BLANK, CanonicalText, canonical_text, normalise_text
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.cancelling import is_cancel
 from ragspine_assets.policy.lattice import is_restricted
 
 _NOT_BLANK = re.compile(f"[^{re.escape(BLANK)}]")
@@ -64,7 +65,9 @@ def _call(
 ) -> tuple[Sequence[object], str]:
     try:
         return list(chunker.chunk(source.normalised, meta, max_chars=max_chars, overlap_chars=overlap_chars)), ""
-    except Exception as error:
+    except BaseException as error:
+        if is_cancel(error):
+            raise
         # Whatever a foreign chunker raises is a failure of this document only.
         return (), f"the chunker raised {type(error).__name__}"
 

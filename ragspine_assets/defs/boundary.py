@@ -14,6 +14,7 @@ import duckdb
 from dagster import Failure
 
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.cancelling import is_cancel
 from ragspine_assets.store.database import engine_error
 
 _OWN_FILES = ("serving/", "store/database.py")
@@ -24,8 +25,9 @@ Result = TypeVar("Result")
 def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Decorate a step so that no foreign exception leaves it.
 
-    Our own errors pass with their message; any other exception is reduced to its type, the stage and the place. The
-    step then raises a `Failure` to which the original exception is not attached.
+    Our own errors pass with their message; any other exception, a panic of a native library and ``sys.exit`` among
+    them, is reduced to its type, the stage and the place. The step then raises a `Failure` to which the original
+    exception is not attached. A cancelled step stays one, and says so.
 
     Args:
         stage: the asset or check, as it should be named in the message.
@@ -34,6 +36,7 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
     def decorate(step: Callable[..., Result]) -> Callable[..., Result]:
         @functools.wraps(step)
         def guarded(*arguments: object, **named: object) -> Result:
+            cancelled = False
             try:
                 return step(*arguments, **named)
             except Failure as failure:
@@ -45,7 +48,8 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
                     f"{_what_it_is_about(error)} cannot be read or written in {stage}, at {_place(error)}: "
                     f"{_reason(error)}. Change its permissions or make room, then run again."
                 )
-            except Exception as error:
+            except BaseException as error:
+                cancelled = is_cancel(error)
                 known = engine_error(error) if isinstance(error, duckdb.Error) else None
                 message = (
                     str(known)
@@ -55,6 +59,8 @@ def step_boundary(stage: str) -> Callable[[Callable[..., Result]], Callable[...,
                         "a document. Run again; if it stays, report the type and the place."
                     )
                 )
+            if cancelled:
+                raise KeyboardInterrupt(f"{stage} was cancelled. Run again: the next run finishes what this one began.")
             # Raised outside of any handler, so that no context carries the original message along.
             raise Failure(description=message)
 

@@ -25,6 +25,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.documents.source import SourceError
 from ragspine_assets.documents.watching import watch_digest
+from ragspine_assets.policy.cancelling import is_cancel
 
 from .failures import Notifier, explain_failure, load_notifier
 from .jobs import selection_config, selection_tags
@@ -138,7 +139,9 @@ def make_failure_sensor(notifier: Notifier | None, status: DefaultSensorStatus) 
             return
         try:
             notifier(failed)
-        except Exception as error:  # a broken notifier must not stop the next notice
+        except BaseException as error:  # a broken notifier must not stop the next notice
+            if is_cancel(error):
+                raise
             context.log.error("The notifier raised %s; the failure above was not told.", type(error).__name__)
 
     return run_failed

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ragspine_assets.documents.frontmatter import METADATA_KEYS, FrontMatter
+from ragspine_assets.documents.headers import header_problems
 from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
 from ragspine_assets.documents.source import METADATA_FILE
@@ -197,12 +198,9 @@ def _columns(header: list[str]) -> list[str]:
     while columns and not columns[-1]:
         columns.pop()
     allowed = (_ID, *METADATA_KEYS)
-    problems = [f"unknown column {cell[:80]!r}" for cell in columns if cell not in allowed]
+    problems = header_problems(columns, allowed, METADATA_KEYS)
     if len(columns) == 1 and re.search(r"[;\t|]", columns[0]):
         problems.append("the columns are not separated by commas")
-    problems.extend(f"column {cell!r} twice" for cell in dict.fromkeys(columns) if columns.count(cell) > 1)
-    if _ID not in columns:
-        problems.append("no column 'doc_id'")
     if problems:
         message = f"metadata.csv: {'; '.join(problems)}; allowed are {', '.join(allowed)}"
         raise MetadataError(message)

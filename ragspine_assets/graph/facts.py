@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ragspine_assets.documents.citations import DocumentNames, cited_id
+from ragspine_assets.documents.headers import header_problems
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.graph.temp_tables import (
     CITES_CLOSED,
@@ -136,10 +137,7 @@ def _read_file(path: Path, name: str) -> pa.Table:
     frame = _read_csv(path, name) if path.suffix.lower() == ".csv" else _read_parquet(path, name)
     found = [str(column).strip() for column in frame.columns]
     allowed = ", ".join(_COLUMNS)
-    problems = [f"column {column!r} is missing" for column in _COLUMNS if column not in found]
-    problems += [f"column {column!r} is unknown" for column in dict.fromkeys(found) if column not in _COLUMNS]
-    problems += [f"column {column!r} is given twice" for column in _COLUMNS if found.count(column) > 1]
-    if problems:
+    if problems := header_problems(found, _COLUMNS):
         raise FactsError(f"{name}: {'; '.join(problems)}. A file of facts has the columns {allowed}")
     frame.columns = pd.Index(found)
     texts = {column: _texts(pd.Series(frame[column])) for column in _COLUMNS}

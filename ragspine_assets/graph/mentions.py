@@ -27,7 +27,6 @@ _UNSPACED = regex.compile(
     r"[\p{Han}\p{scx=Hiragana}\p{scx=Katakana}\p{Bopomofo}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]", regex.VERSION1
 )
 _HANGUL = regex.compile(r"\p{Hangul}")
-_HANGUL_RUN = regex.compile(r"\p{Hangul}*")
 # What Korean writes onto the end of a noun; anything else there makes it another word.
 _PARTICLES = (
     "은 는 이 가 을 를 의 에 와 과 도 로 으로 에서 에게 에는 에도 께서 만 까지 부터 처럼 보다 이나 나 "
@@ -38,6 +37,12 @@ _PARTICLES = (
 @cache
 def _particles() -> frozenset[str]:
     return frozenset(fold_text(_PARTICLES).split(" "))
+
+
+@cache
+def _particle_run() -> regex.Pattern[str]:
+    """Return what matches the Hangul behind a name, one more than the longest particle has at most."""
+    return regex.compile(rf"\p{{Hangul}}{{0,{max(map(len, _particles())) + 1}}}")
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,7 @@ def is_whole(folded: str, alias: str, start: int, end: int) -> bool:
         return True
     if not _HANGUL.match(alias[-1]):
         return False
-    run = _HANGUL_RUN.match(folded, end)
+    run = _particle_run().match(folded, end)
     return run is not None and run.group() in _particles()
 
 

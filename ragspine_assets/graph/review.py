@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ragspine_assets.documents.headers import header_problems
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.graph.differences import write_differences
 from ragspine_assets.graph.mentions import Vocabulary
@@ -107,16 +108,14 @@ def read_decisions(path: str | Path) -> list[ReviewDecision] | None:
     decisions: list[ReviewDecision] = []
     try:
         columns = [name.strip() for name in rows.fieldnames or ()]
-        missing = sorted(set(COLUMNS) - _OPTIONAL - set(columns))
-        unknown = sorted(set(columns) - set(COLUMNS))
-        if missing or unknown:
+        if problems := header_problems(columns, COLUMNS, _OPTIONAL):
             raise ReviewError(
-                f"{path} must have the columns {', '.join(COLUMNS)} (the two kinds of ends may be left out); "
-                f"missing: {', '.join(missing) or 'none'}; unknown: {', '.join(unknown) or 'none'}."
+                f"{path}: {'; '.join(problems)}. It must have the columns {', '.join(COLUMNS)}; the two kinds of ends "
+                "may be left out."
             )
         rows.fieldnames = columns
         for row in rows:
-            values = {name: (value or "").strip() for name, value in row.items() if isinstance(name, str)}
+            values = {name: plain_cell((value or "").strip()) for name, value in row.items() if isinstance(name, str)}
             verdict = values["verdict"].casefold()
             if None in row or verdict not in {ACCEPT, REJECT}:
                 raise ReviewError(f"{path}, line {rows.line_num}: verdict must be {ACCEPT} or {REJECT}.")
@@ -217,8 +216,25 @@ def review_template(con: duckdb.DuckDBPyConnection) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows((*row, "", "", "") for row in rows)
+    writer.writerows((*map(inert_cell, row), "", "", "") for row in rows)
     return out.getvalue()
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+
+def inert_cell(value: str) -> str:
+    """Return what to write into a CSV for a value that no spreadsheet may take for a formula; `plain_cell` undoes it.
+
+    A model chooses these names. An apostrophe in front makes a cell a text, for Excel, LibreOffice and Google alike; a
+    value that has some in front of what would be a formula gets one more, so that reading takes off what writing put on.
+    """
+    return f"'{value}" if value.lstrip("' ").startswith(_FORMULA) else value
+
+
+def plain_cell(cell: str) -> str:
+    """Return the value that `inert_cell` wrote; a cell that a person or a spreadsheet wrote without it is itself."""
+    return cell[1:] if cell.startswith("'") and cell.lstrip("' ").startswith(_FORMULA) else cell
 
 
 def _decision_rows(decisions: Sequence[ReviewDecision]) -> pa.Table:

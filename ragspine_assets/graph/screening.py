@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.graph.extractors import RelationExtractor
 from ragspine_assets.graph.grounding import cleaned_name
 from ragspine_assets.graph.mentions import Vocabulary
@@ -32,9 +33,17 @@ from ragspine_assets.graph.values import (
     GraphEdge,
 )
 from ragspine_assets.policy import fold_text, is_restricted
+from ragspine_assets.policy.cancelling import is_cancel
 
 _NOT_A_LETTER = re.compile(r"[\W_]+")
 _CONTROLLED = frozenset(_NOT_A_LETTER.sub("", fold_text(kind)) for kind in CONTROLLED_TYPES)
+
+
+_OURS = "ragspine_assets."
+
+
+class ExtractorError(RagspineError):
+    """A third party's extractor failed; the message names it and the type of what it raised, and quotes nothing."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,7 @@ def extract_relations(
     asserted: list[ExtractedEdge] = []
     external: dict[str, bool] = {}
     hashes: dict[str, str] = {}
-    for edge in extractor.extract(handed):
+    for edge in _extracted(extractor, handed):
         # A third party's extractor may return anything.
         if not isinstance(edge, GraphEdge):  # pyright: ignore[reportUnnecessaryIsInstance]
             refused["shape"] += 1
@@ -195,6 +204,18 @@ def extract_relations(
         tuple(dict.fromkeys(asserted)),
         type(extractor).__qualname__,
     )
+
+
+def _extracted(extractor: RelationExtractor, chunks: tuple[GraphChunk, ...]) -> Sequence[GraphEdge]:
+    try:
+        return tuple(extractor.extract(chunks))
+    except BaseException as error:
+        # An extractor of ours raises what was written for the outside: that the store is busy, for one.
+        if is_cancel(error) or (isinstance(error, Exception) and type(extractor).__module__.startswith(_OURS)):
+            raise
+        failure = f"the relation extractor {type(extractor).__name__} raised {type(error).__name__}"
+    # Raised out here, so that the foreign exception, which may quote a text, is not this one's context.
+    raise ExtractorError(failure)
 
 
 def _place(edge: GraphEdge, places: Mapping[tuple[str, str], Sequence[GraphChunk]]) -> GraphChunk | None:

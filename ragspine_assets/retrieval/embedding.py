@@ -11,8 +11,15 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.cancelling import is_cancel
+
 BATCH = 256
 """Texts per request, so that neither a request nor its answer grows with the corpus."""
+
+
+class EmbeddingError(RagspineError, ValueError):
+    """A backend failed; the message names it and the type of what it raised, and quotes nothing."""
 
 
 @runtime_checkable
@@ -22,6 +29,17 @@ class EmbeddingBackend(Protocol):
     def embed_texts(self, texts: list[str]) -> NDArray[np.float32]:
         """Return one row per text, float32, of shape ``(len(texts), d)``."""
         ...
+
+
+def _vectors(backend: EmbeddingBackend, texts: list[str]) -> NDArray[np.float32]:
+    try:
+        return np.asarray(backend.embed_texts(texts), dtype=np.float32)
+    except BaseException as error:
+        if is_cancel(error):
+            raise
+        failure = f"{type(backend).__name__}.embed_texts raised {type(error).__name__}"
+    # Raised out here, so that the foreign exception, which may quote the texts, is not this one's context.
+    raise EmbeddingError(failure)
 
 
 def unit_vectors(backend: EmbeddingBackend, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -35,12 +53,12 @@ def unit_vectors(backend: EmbeddingBackend, texts: Sequence[str]) -> NDArray[np.
         float32 array of shape ``(len(texts), d)``.
 
     Raises:
-        ValueError: the backend answered another shape, or numbers that are not finite.
+        ValueError: the backend raised, answered another shape, or numbers that are not finite.
     """
     batches: list[NDArray[np.float32]] = []
     for start in range(0, len(texts), BATCH):
         batch = list(texts[start : start + BATCH])
-        vectors = np.asarray(backend.embed_texts(batch), dtype=np.float32)
+        vectors = _vectors(backend, batch)
         if vectors.ndim != 2 or len(vectors) != len(batch) or (batches and vectors.shape[1] != batches[0].shape[1]):
             message = (
                 f"{type(backend).__name__}.embed_texts gave an array of shape {vectors.shape} for {len(batch)} texts; "

@@ -20,7 +20,7 @@ from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, 
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
-from ragspine_assets.retrieval.rewriting import QueryRewriter
+from ragspine_assets.retrieval.rewriting import QueryRewriter, rewritten
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
 
 TOP_K = 50
@@ -206,7 +206,7 @@ class NarrativeIndex:
     ) -> list[RetrievalResult]:
         """Return the best hits before a judge sees them."""
         corpus, vectors, parents = prepared
-        variants = list(dict.fromkeys([query, *(self._rewriter.rewrite(query) if self._rewriter else ())]))
+        variants = list(dict.fromkeys([query, *rewritten(self._rewriter, query)]))
         if len(variants) == 1 and vectors is None and parents is None:
             # One ranking is its own order.
             order, scores = corpus.search(query, self._analyzer, top_k, filters, label)

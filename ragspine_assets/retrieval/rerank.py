@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from ragspine_assets.policy.cancelling import is_cancel
 from ragspine_assets.policy.lattice import is_restricted
 
 _logger = logging.getLogger(__name__)
@@ -83,7 +84,9 @@ def listwise_rerank(
 def _verdict(judge: ListwiseJudge, query: str, texts: list[str]) -> list[int]:
     try:
         answer: object = judge.judge(query, list(texts))
-    except Exception as error:
+    except BaseException as error:
+        if is_cancel(error):
+            raise
         # Whatever a judge does, an order is owed. The error's message may quote the candidates.
         _logger.warning("the judge %s failed (%s); the order stays", type(judge).__name__, type(error).__name__)
         return list(range(len(texts)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice, zip_longest
@@ -9,8 +10,12 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import regex
 
+from ragspine_assets.policy.cancelling import is_cancel
+
 if TYPE_CHECKING:
     from ragspine_assets.policy.profile import DomainProfile
+
+_logger = logging.getLogger(__name__)
 
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 
@@ -22,6 +27,19 @@ class QueryRewriter(Protocol):
     def rewrite(self, query: str) -> list[str]:
         """Return variants of a query; the query itself is searched whether it is among them or not."""
         ...
+
+
+def rewritten(rewriter: QueryRewriter | None, query: str) -> list[str]:
+    """Return the variants a rewriter gives; none where there is no rewriter, or where it fails: an answer is owed."""
+    if rewriter is None:
+        return []
+    try:
+        return [variant for variant in rewriter.rewrite(query) if isinstance(variant, str)]
+    except BaseException as error:
+        if is_cancel(error):
+            raise
+        _logger.warning("the rewriter %s failed (%s); the query stays", type(rewriter).__name__, type(error).__name__)
+        return []
 
 
 class SynonymRewriter:

@@ -1,5 +1,6 @@
 """Bytes become the text they were written as, or a clear refusal (SPEC 1.4)."""
 
+import contextlib
 import random
 import time
 import zlib
@@ -446,3 +447,19 @@ def test_any_bytes_give_a_text_or_a_refusal_that_quotes_nothing(data: bytes) -> 
 def test_utf_8_comes_back(text: str) -> None:
     decoded = decode_text(text.encode())
     assert (decoded.text, decoded.encoding, decoded.found_by) == (text, "utf-8", "utf-8")
+
+
+@pytest.mark.parametrize("unit", [b"\0", b"a\0\0\0", b"\0" * 7 + b"a", b"\xff\0\0\0\0\0\0"])
+def test_runs_of_nul_take_time_in_proportion_to_their_length(unit: bytes) -> None:
+    def seconds(size: int) -> float:
+        data = (unit * (size // len(unit)) + b"x")[: size | 1]
+        best = 9e9
+        for _ in range(3):
+            started = time.process_time()
+            with contextlib.suppress(UndecodableText):
+                decode_text(data)
+            best = min(best, time.process_time() - started)
+        return best
+
+    seconds(1 << 12)
+    assert seconds(1 << 17) < max(0.3, 8 * 3 * seconds(1 << 14))

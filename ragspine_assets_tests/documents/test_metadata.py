@@ -156,10 +156,9 @@ def test_a_path_is_compared_in_nfc():
     assert resolve_metadata("übung", table=rows, verdict=INTERNAL).title == "G"
 
 
-def test_an_unknown_column_is_an_error_that_names_it_and_the_allowed_ones():
-    with pytest.raises(MetadataError, match=r"unknown column 'author'.*allowed are doc_id, title") as caught:
+def test_an_unknown_column_is_an_error_that_numbers_it_and_names_the_allowed_ones():
+    with pytest.raises(MetadataError, match=r"column 2 is unknown; column 4 is unknown.*allowed are doc_id, title"):
         table("doc_id,author,title,Colour\n")
-    assert "'colour'" in str(caught.value)
 
 
 def test_columns_separated_by_semicolons_are_an_error_that_says_so():
@@ -170,8 +169,8 @@ def test_columns_separated_by_semicolons_are_an_error_that_says_so():
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("title\nx\n", "no column 'doc_id'"),
-        ("doc_id,title,title\n", "column 'title' twice"),
+        ("title\nx\n", "column 'doc_id' is missing"),
+        ("doc_id,title,title\n", "column 'title' is there twice"),
         ("doc_id,title\n,zzz\n", "line 2 has no doc_id"),
         ("doc_id,title\na,zzz,c\n", "line 2 has more cells"),
         ("doc_id,title\na,zzz\nb,y\na,q\n", "lines 2 and 4 are about the same doc_id"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,3 +147,18 @@ def test_every_name_of_an_entity_is_found_in_text_and_stands_for_its_code(name: 
     assert vocabulary.entities_in(f"Sales of {name} rose.") == (code,)
     assert vocabulary.known_entity(name) == code
     assert (ENTITY, code) in {(node.type, node.id) for node in build_relation_graph(profile).nodes()}
+
+
+def test_a_long_run_of_hangul_takes_time_in_proportion_to_its_length():
+    vocabulary = Vocabulary(DomainProfile(home_entity_synonyms={"가": "GA"}))
+
+    def seconds(size: int) -> float:
+        best = 9e9
+        for _ in range(3):
+            started = time.process_time()
+            vocabulary.entities_in("가" * size)
+            best = min(best, time.process_time() - started)
+        return best
+
+    seconds(1_000)
+    assert seconds(40_000) < max(4 * 2.5 * seconds(10_000), 0.1)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragspine_assets.audit.asserted import audit_model_edges
 from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.graph import ReviewDecision, ReviewError, read_decisions, review_template
+from ragspine_assets.graph.review import inert_cell, plain_cell
 
 from .extraction_world import CONTROLLED_TABLES, Model, World, leads
 
@@ -188,11 +191,28 @@ def test_the_template_lists_what_waits_and_reads_back_once_filled_in(world: Worl
     assert world.graph(decisions=read_decisions(path)).review.accepted == 1
 
 
+FORMULAS = [
+    "=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "'=1", "''=1", " =1", "＝1", "'quoted'", "O'Neill", "plain", "x=1", "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_cell_of_the_template_is_a_formula_and_reading_gives_the_name_back(name: str) -> None:
+    cell = inert_cell(name)
+    assert not cell.lstrip().startswith(("=", "+", "-", "@", "＝"))
+    assert plain_cell(cell) == name
+
+
+@given(st.text(alphabet="'=+-@\t a＝", max_size=6))
+def test_what_is_written_inert_is_read_as_it_was(name: str) -> None:
+    assert plain_cell(inert_cell(name)) == name
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"src,type,dst,verdict,who\n", "missing: when"),
-        (b"src,type,dst,verdict,who,when,why\n", "unknown: why"),
+        (b"src,type,dst,verdict,who\n", "'when' is missing"),
+        (b"src,type,dst,verdict,who,when,why\n", "column 7 is unknown"),
         (b"src,type,dst,verdict,who,when\nA,k,B,maybe,E,2026\n", "line 2: verdict must be accept or reject"),
         (b"src,type,dst,verdict,who,when\nA,k,B,accept,,2026\n", "line 2: who must not be empty"),
         (b"src,type,dst,verdict,who,when\nA,k,B,accept,E,2026,x,y\n", "line 2"),
