@@ -390,14 +390,16 @@ def test_a_byte_order_mark_that_lies_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("separator", ["\n", " "])
 @pytest.mark.parametrize(("encoding", "place"), [("cp1252", 0), ("gb18030", 19), ("euc-jp", 21)])
-def test_a_megabyte_takes_less_than_half_a_second(encoding: str, place: int, separator: str) -> None:
+def test_a_megabyte_is_read_in_seconds_where_anything_quadratic_takes_minutes(
+    encoding: str, place: int, separator: str
+) -> None:
     sentences = SENTENCES[place][2]
     data = separator.join(sentences * 10_000).encode(encoding)[: 1_000_000 // 2 * 2]
     data = data[: data.rfind(b" " if separator == " " else b"\n")]
     decode_text(data[:1000].rpartition(b" " if separator == " " else b"\n")[0])
     started = time.process_time()
     decoded = decode_text(data)
-    assert time.process_time() - started < 0.5
+    assert time.process_time() - started < 10
     assert decoded.text == data.decode(encoding)
 
 
