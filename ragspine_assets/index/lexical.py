@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, overload
+from typing import Any, BinaryIO, ClassVar, Self, overload
 
 import bm25s
 import numpy as np
@@ -37,6 +37,7 @@ from ragspine_assets.index.postings import (
     Range,
     smallest_type,
 )
+from ragspine_assets.index.snapshot_index import ReleaseRows
 from ragspine_assets.index.tokens import Tokens
 
 Scores = NDArray[np.float64]
@@ -144,6 +145,8 @@ class LexicalIndex:
         documents: the tokens of each document. All of them count for N, df and avgdl.
     """
 
+    name: ClassVar[str] = "lexical"
+
     def __init__(self, documents: Iterable[Sequence[str]] = ()) -> None:
         self._make(Tokens.of(part) for part in _batches(documents))
 
@@ -215,7 +218,7 @@ class LexicalIndex:
             np.add.at(total, self._bm25.scores["indices"][begin:end], self._exact(begin, end, slice(begin, end)))
         return total
 
-    def search(
+    def rank(
         self, query_tokens: Iterable[str], top_k: int, allowed: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.intp], Scores]:
         """Return the positions of the best documents and their scores, best first; equal scores by position.
@@ -305,7 +308,13 @@ class LexicalIndex:
         _write(folder, self._terms, self._lengths, frequencies, self._counts.dtype, [whole])
 
     @classmethod
-    def load(cls, folder: Path) -> LexicalIndex:
+    def build(cls, folder: Path, rows: ReleaseRows, former: Self | None) -> None:
+        """Write the index of the rows of a release, see `SnapshotIndex` and `write_index`."""
+        tokens = rows.tokens(rows.fresh())
+        write_index(folder, tokens, size=len(rows), earlier=former, places=rows.places)
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
         """Open a saved index; its arrays are memory-mapped, not read, and stay readable when the files are deleted.
 
         Raises:

@@ -96,7 +96,7 @@ class Corpus:
         """
         readings = self._readings(query, analyzer)
         if len(readings) == 1:
-            return self.lexical.search(next(iter(readings)), top_k, self._positions(filters, max_label))
+            return self.lexical.rank(next(iter(readings)), top_k, self._positions(filters, max_label))
         scores = self.scores(query, analyzer)
         order = best(scores, top_k, self.allowed(filters, max_label))
         return order, scores[order]

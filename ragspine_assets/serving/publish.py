@@ -6,11 +6,10 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -19,18 +18,18 @@ from numpy.typing import NDArray
 
 from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import Analyzer, AnalyzerName, make_analyzer
-from ragspine_assets.index.lexical import Texts, write_index
-from ragspine_assets.index.tokens import Tokens, in_batches
+from ragspine_assets.index.lexical import Texts
+from ragspine_assets.index.snapshot_index import ReleaseRows
 from ragspine_assets.policy import DomainProfile, Sensitivity
 from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, PublishedChunks, write_table
 from ragspine_assets.serving.chunk_table_writer import ChunkTableWriter
+from ragspine_assets.serving.indexes import INDEXES
 from ragspine_assets.serving.leaks import isolation_traces
 from ragspine_assets.serving.servable_view import LABELS_NOW, chunk_rows, graph_table, servable, survey
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     GRAPH_TABLES,
-    LEXICAL,
     Manifest,
     SnapshotError,
     building_folder,
@@ -51,9 +50,6 @@ from .snapshot import Snapshot
 
 DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""
-
-_TEXTS = 64
-"""Texts that are read at once."""
 
 
 class PublishingRefused(SnapshotError):
@@ -239,37 +235,19 @@ def _build(
         table.write(folder / CHUNKS, languages, codes)
         report.seconds["writing"] = time.perf_counter() - written
         indexing = time.perf_counter()
-        earlier, places = (former.lexical, _places(former.chunks, documents, texts)) if former else (None, None)
-        fresh = np.ones(table.rows, np.bool_)
-        if places is not None:
-            fresh[places[places >= 0]] = False
+        places = _places(former.chunks, documents, texts) if former else None
+        rows = ReleaseRows(texts, languages, codes, analyzer, places)
         with buffers_released(connection):
-            write_index(
-                folder / LEXICAL,
-                _tokens(texts, np.flatnonzero(fresh), languages, codes, analyzer),
-                size=table.rows,
-                earlier=earlier,
-                places=places,
-            )
-    report.chunks_read = int(fresh.sum())
-    report.chunks_reused = len(fresh) - report.chunks_read
+            for index in INDEXES:
+                earlier = former.indexes.get(index.name) if former and places is not None else None
+                index.build(folder / index.name, rows, earlier)
+    report.chunks_read = len(rows.fresh())
+    report.chunks_reused = len(rows) - report.chunks_read
     report.seconds["indexing"] = time.perf_counter() - indexing
     sealing = time.perf_counter()
     sealed = seal(folder, manifest)
     report.seconds["writing"] += time.perf_counter() - sealing
     return sealed
-
-
-def _tokens(
-    texts: Texts, positions: NDArray[np.intp], languages: Sequence[str], codes: NDArray[np.int32], analyzer: Analyzer
-) -> Iterator[Tokens]:
-    """Yield the tokens of the texts at some positions, of neighbours that are read by one language's rules together."""
-    ends = np.flatnonzero((np.diff(positions) != 1) | (np.diff(codes[positions]) != 0)) + 1
-    for run in np.split(positions, ends) if len(positions) else []:
-        behind = run.item(-1) + 1
-        read = (texts[first : min(first + _TEXTS, behind)] for first in range(run.item(0), behind, _TEXTS))
-        for batch in in_batches(chain.from_iterable(read)):
-            yield analyzer.tokens(batch, languages[codes.item(run.item(0))])
 
 
 @dataclass

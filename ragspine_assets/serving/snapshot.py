@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 
@@ -17,7 +17,6 @@ from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
 from ragspine_assets.serving.chunk_table import PublishedChunks, map_table
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
-    LEXICAL,
     MANIFEST,
     Manifest,
     SnapshotError,
@@ -32,6 +31,7 @@ from ragspine_assets.store.database import memory_database
 if TYPE_CHECKING:
     from ragspine_assets.index.analysis import AnalyzerName
     from ragspine_assets.index.lexical import LexicalIndex
+    from ragspine_assets.index.snapshot_index import SnapshotIndex
     from ragspine_assets.retrieval.context import NodePostprocessor
     from ragspine_assets.retrieval.rewriting import QueryRewriter
 
@@ -51,7 +51,12 @@ class Snapshot:
     """
 
     def __init__(
-        self, path: Path, manifest: Manifest, chunks: PublishedChunks, lexical: LexicalIndex, graph: dict[str, pa.Table]
+        self,
+        path: Path,
+        manifest: Manifest,
+        chunks: PublishedChunks,
+        indexes: Mapping[str, SnapshotIndex[Any]],
+        graph: dict[str, pa.Table],
     ) -> None:
         self.path = path
         """The folder it was opened from."""
@@ -59,10 +64,17 @@ class Snapshot:
         """What it holds and from what it was made."""
         self.chunks = chunks
         """Its chunks, in natural order of ``chunk_id``."""
-        self.lexical = lexical
-        """The index of their texts."""
+        self.indexes = indexes
+        """The indexes of the chunks, by name."""
         self._graph = graph
-        self._corpus = chunks.corpus(lexical)
+        self._corpus = chunks.corpus(self.lexical)
+
+    @property
+    def lexical(self) -> LexicalIndex:
+        """The index of the chunks' words."""
+        from ragspine_assets.index.lexical import LexicalIndex
+
+        return cast("LexicalIndex", self.indexes[LexicalIndex.name])
 
     def __repr__(self) -> str:
         return f"Snapshot({str(self.path)!r}, {len(self)} chunks)"
@@ -109,7 +121,7 @@ class Snapshot:
 
     @classmethod
     def _open(cls, folder: Path, verify: bool | None) -> Self:
-        from ragspine_assets.index.lexical import LexicalIndex
+        from ragspine_assets.serving.indexes import INDEXES
 
         manifest = read_manifest(folder)
         check_sizes(folder, manifest)
@@ -119,16 +131,16 @@ class Snapshot:
             raise _damaged(folder, damaged)
         try:
             servable_label(manifest.max_label)
-            lexical = LexicalIndex.load(folder / LEXICAL)
+            indexes = {index.name: index.open(folder / index.name) for index in INDEXES}
             chunks = PublishedChunks.of_file(folder / CHUNKS)
-            if len(lexical) != len(chunks):
+            if any(len(index) != len(chunks) for index in indexes.values()):
                 raise ValueError("index and chunks differ")
             graph = {
                 name.removesuffix(".arrow"): map_table(folder / name)
                 for name in sorted(manifest.files)
                 if name.endswith(".arrow") and name != CHUNKS
             }
-            return cls(folder, manifest, chunks, lexical, graph)
+            return cls(folder, manifest, chunks, indexes, graph)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise SnapshotError(
                 f"{folder} cannot be read ({type(error).__name__}): it is damaged or incomplete. Copy or publish it again."

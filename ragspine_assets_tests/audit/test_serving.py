@@ -17,6 +17,7 @@ from ragspine_assets.audit.serving import (
 )
 from ragspine_assets.index.lexical import LexicalIndex
 from ragspine_assets.serving.chunk_table import map_table, table_in_slices, write_table
+from ragspine_assets.serving.indexes import INDEXES
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     CURRENT,
@@ -282,3 +283,14 @@ def test_a_file_of_a_former_release_that_lacks_a_column_is_read(published: Port)
     snapshot = published.open()
     assert {snapshot.chunks[position].heading_path for position in range(len(snapshot))} == {""}
     assert not audit_published_files(published.pipeline.store, published.root).passed
+
+
+def test_an_index_that_nothing_proves_is_seen(published: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragspine_assets.audit.serving._PROOFS", {})
+    assert not audit_ranking(published.root).passed
+
+
+def test_every_index_of_a_release_is_built_and_opened(published: Port) -> None:
+    folder = folder_of(published)
+    assert {index.name for index in INDEXES} == set(published.open().indexes)
+    assert all((folder / index.name).is_dir() for index in INDEXES)

@@ -59,14 +59,14 @@ def test_a_saved_index_scores_as_before(
     folder = tmp_path_factory.mktemp("index")
     index = LexicalIndex(documents)
     index.save(folder)
-    loaded = LexicalIndex.load(folder)
+    loaded = LexicalIndex.open(folder)
     assert len(loaded) == len(documents)
     assert loaded.scores(query).tolist() == index.scores(query).tolist()
 
 
 def test_a_loaded_index_is_memory_mapped(tmp_path: Path) -> None:
     LexicalIndex([["solar"]]).save(tmp_path)
-    loaded = LexicalIndex.load(tmp_path)
+    loaded = LexicalIndex.open(tmp_path)
     assert loaded._bm25 is not None
     arrays = [loaded._bm25.scores[name] for name in ("data", "indices", "indptr")]
     assert not any(array.flags.owndata or array.flags.writeable for array in arrays)
@@ -77,14 +77,14 @@ def test_an_incomplete_index_is_refused_with_a_cure(tmp_path: Path, damage: str)
     LexicalIndex([["solar"]]).save(tmp_path)
     (tmp_path / damage).unlink()
     with pytest.raises(ValueError, match="build it again"):
-        LexicalIndex.load(tmp_path)
+        LexicalIndex.open(tmp_path)
 
 
 def test_an_index_of_another_format_is_refused_with_a_cure(tmp_path: Path) -> None:
     LexicalIndex([["solar"]]).save(tmp_path)
     (tmp_path / "lexical.json").write_text('{"format": 99}')
     with pytest.raises(ValueError, match="format 99"):
-        LexicalIndex.load(tmp_path)
+        LexicalIndex.open(tmp_path)
 
 
 def test_the_only_document_has_a_positive_score() -> None:

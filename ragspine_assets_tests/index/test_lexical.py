@@ -65,7 +65,7 @@ def test_an_index_is_the_same_however_it_was_made(
         patch.setattr(postings, "_TOKENS", tokens)
         patch.setattr(postings, "_DOCUMENTS", in_block)
         patch.setattr(postings, "_ENTRIES", entries)
-        earlier = LexicalIndex.load(folder / "before")
+        earlier = LexicalIndex.open(folder / "before")
         write_index(folder / "made", counted(new), size=size, earlier=earlier, places=places)
         write_index(folder / "anew", counted(together), size=size)
     LexicalIndex(together).save(folder / "saved")
@@ -110,7 +110,7 @@ def test_a_search_gives_the_beginning_of_the_full_ranking(
     scores = np.array(bm25_scores(query, documents))
     positions = None if allowed is None else np.array(sorted(p for p in allowed if p < len(documents)), np.int32)
     mask = None if positions is None else np.isin(np.arange(len(documents)), positions)
-    found, shown = index.search(query, top_k, positions)
+    found, shown = index.rank(query, top_k, positions)
     exact = index.scores(query)
     assert np.allclose(exact, scores, rtol=1e-9, atol=0)
     assert found.tolist() == best(exact, top_k, mask).tolist()
@@ -121,17 +121,17 @@ def test_among_many_near_ties_the_exact_scores_decide() -> None:
     rng = np.random.default_rng(3)
     documents = [["x"] * int(n) + ["y"] * int(m) for n, m in rng.integers(1, 60, (5_000, 2))]
     index = LexicalIndex(documents)
-    found, shown = index.search(["x", "y"], 25)
+    found, shown = index.rank(["x", "y"], 25)
     assert found.tolist() == best(index.scores(["x", "y"]), 25).tolist()
     assert list(shown) == sorted(shown, reverse=True)
 
 
 def test_searches_one_after_another_do_not_see_each_other() -> None:
     index = LexicalIndex([["a"], ["b"], ["a", "b"]])
-    first = index.search(["a"], 3)[1].tolist()
-    index.search(["b"], 3)
-    assert index.search(["a"], 3)[1].tolist() == first
-    assert index.search(["unknown"], 3)[0].tolist() == []
+    first = index.rank(["a"], 3)[1].tolist()
+    index.rank(["b"], 3)
+    assert index.rank(["a"], 3)[1].tolist() == first
+    assert index.rank(["unknown"], 3)[0].tolist() == []
 
 
 def test_the_documents_of_a_token_are_known() -> None:
@@ -158,10 +158,10 @@ def test_texts_are_read_back_from_their_buffer(strings: list[str], together: int
 
 def test_an_index_stays_readable_when_its_folder_is_deleted(tmp_path: Path) -> None:
     LexicalIndex([["a", "b"], ["b"]]).save(tmp_path / "index")
-    index = LexicalIndex.load(tmp_path / "index")
+    index = LexicalIndex.open(tmp_path / "index")
     for path in (tmp_path / "index").iterdir():
         path.unlink()
-    assert index.search(["a"], 1)[0].tolist() == [0]
+    assert index.rank(["a"], 1)[0].tolist() == [0]
     assert index.scores(["b"])[1] > 0
 
 
@@ -175,7 +175,7 @@ def pages_of_files() -> int:
 def test_what_was_read_of_a_large_index_can_be_let_go(tmp_path: Path) -> None:
     documents = [["a", "b"]] * 2_000_000
     LexicalIndex(documents).save(tmp_path)
-    index = LexicalIndex.load(tmp_path)
+    index = LexicalIndex.open(tmp_path)
     before, few = pages_of_files(), 10_000_000
     scores = index.scores(["a", "b"])
     assert pages_of_files() > before + few
