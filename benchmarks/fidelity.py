@@ -102,6 +102,7 @@ def to_pptx(document: Known) -> bytes:
     file = pptx.Presentation()
     for title, paragraphs, rows in document.sections:
         slide = file.slides.add_slide(file.slide_layouts[5])
+        assert slide.shapes.title is not None
         slide.shapes.title.text = title
         box = slide.shapes.add_textbox(Inches(1), Inches(1.5), Inches(8), Inches(3))
         box.text_frame.text = "\n".join(paragraphs)
@@ -292,7 +293,7 @@ def measure(document: Known, suffix: str, markdown: str) -> dict[str, float]:
 
 
 def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    arguments = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     arguments.add_argument("--corpus", type=Path, nargs="*", default=[])
     arguments.add_argument("--documents", type=int, default=40)
     options = arguments.parse_args()
