@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragspine_assets.config import ServiceConfig, environment_name
-from ragspine_assets.errors import RagspineError
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import RagspineError, is_cancel
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ragspine_assets.documents.lost_lines import restore_lost_lines
-
 from ragspine_assets.audit.chunks import canonical_again
 from ragspine_assets.chunking import DocumentMeta, make_chunker
 from ragspine_assets.chunking.enforcement import cut_document
@@ -120,7 +118,6 @@ def subjects() -> Iterator[Subject]:
     yield Subject("front matter without end", lambda text: split_front_matter(f"---\n{text}"))
     yield Subject("headings", markdown_headings)
     yield Subject("headings and code", headings_and_opaque_lines)
-    yield Subject("lost lines", lambda text: restore_lost_lines(text[: len(text) // 2], [text], [1]))
     for suffix in (".txt", ".md", ".csv"):
         yield Subject(f"extraction {suffix}", _extracted(suffix))
     for spec in ("none", "layout", "parent_child", "sentence_window", "laws", "qa", "book"):

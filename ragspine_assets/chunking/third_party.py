@@ -16,8 +16,7 @@ from ragspine_assets.chunking.locator import locator, parse_locator
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.spans import Cuts, SourceText, shortened_heading
 from ragspine_assets.documents.normalise import BLANK, CanonicalText, canonical_text, normalise_text
-from ragspine_assets.errors import RagspineError
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import RagspineError, is_cancel
 from ragspine_assets.policy.lattice import is_restricted
 
 _NOT_BLANK = re.compile(f"[^{re.escape(BLANK)}]")

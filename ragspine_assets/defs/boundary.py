@@ -13,8 +13,7 @@ from typing import TypeVar
 import duckdb
 from dagster import Failure
 
-from ragspine_assets.errors import RagspineError
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import RagspineError, is_cancel
 from ragspine_assets.store.database import engine_error
 
 _OWN_FILES = ("serving/", "store/database.py")

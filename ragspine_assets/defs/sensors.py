@@ -25,7 +25,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.documents.source import SourceError
 from ragspine_assets.documents.watching import watch_digest
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import is_cancel
 
 from .failures import Notifier, explain_failure, load_notifier
 from .jobs import selection_config, selection_tags

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from ragspine_assets.errors import RagspineError
+from ragspine_assets.errors import RagspineError, is_cancel
 from ragspine_assets.graph.extractors import RelationExtractor
 from ragspine_assets.graph.grounding import cleaned_name
 from ragspine_assets.graph.mentions import Vocabulary
@@ -33,7 +33,6 @@ from ragspine_assets.graph.values import (
     GraphEdge,
 )
 from ragspine_assets.policy import fold_text, is_restricted
-from ragspine_assets.policy.cancelling import is_cancel
 
 _NOT_A_LETTER = re.compile(r"[\W_]+")
 _CONTROLLED = frozenset(_NOT_A_LETTER.sub("", fold_text(kind)) for kind in CONTROLLED_TYPES)

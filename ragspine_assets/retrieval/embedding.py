@@ -11,8 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ragspine_assets.errors import RagspineError
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import RagspineError, is_cancel
 
 BATCH = 256
 """Texts per request, so that neither a request nor its answer grows with the corpus."""

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import is_cancel
 from ragspine_assets.policy.lattice import is_restricted
 
 _logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import regex
 
-from ragspine_assets.policy.cancelling import is_cancel
+from ragspine_assets.errors import is_cancel
 
 if TYPE_CHECKING:
     from ragspine_assets.policy.profile import DomainProfile
