@@ -88,7 +88,7 @@ def test_arguments_reach_the_chunker() -> None:
 
 
 def test_wrong_arguments_are_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'layout' is not made with window_size"):
+    with pytest.raises(ValueError, match="'layout' has no parameter 'window_size'"):
         make_chunker("layout", window_size=3)
     with pytest.raises(ValueError, match="window_size must be at least 0"):
         make_chunker("sentence_window", window_size=-1)
@@ -154,3 +154,41 @@ def test_the_identity_of_any_object_is_stable() -> None:
 
     assert chunker_identity(Local(), 480, 80) == chunker_identity(Local(), 480, 80)
     assert " at 0x" not in chunker_identity(Local(), 480, 80)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["sentence_window(window_size=2)", " Sentence-Window ( window_size = 2 ) ", "sentence_window(window_size=2,)"],
+)
+def test_parameters_may_stand_in_the_spec(spec: str) -> None:
+    assert make_chunker(spec) == SentenceWindowChunker(window_size=2)
+    assert make_chunker(spec, window_size=5) == SentenceWindowChunker(window_size=5)
+
+
+def test_a_spec_with_empty_parentheses_is_the_name_alone() -> None:
+    assert make_chunker("parent_child()") == ParentChildChunker()
+    assert make_chunker("none()") is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("sentence_windw", "did you mean 'sentence_window'"),
+        ("sentence_window(windw_size=2)", "did you mean 'window_size'.*window_size=3"),
+        ("sentence_window(window_size='2')", "not '2'"),
+        ("sentence_window(window_size=True)", "not True"),
+        ("sentence_window(2)", "PARAMETER=VALUE"),
+        ("sentence_window(window_size=2", "PARAMETER=VALUE"),
+        ("sentence_window(window_size=2) layout", "PARAMETER=VALUE"),
+        ("sentence_window(window_size=__import__('os').getpid())", "PARAMETER=VALUE"),
+        ("sentence_window(**{})", None),
+        ("none(window_size=2)", "has no parameters"),
+        ("layout(window_size=2)", "It has: none"),
+    ],
+)
+def test_a_spec_that_cannot_be_obeyed_says_what_can(spec: str, said: str | None) -> None:
+    if said is None:
+        assert make_chunker(spec) == SentenceWindowChunker()
+        return
+    with pytest.raises(ValueError, match=said):
+        make_chunker(spec)
