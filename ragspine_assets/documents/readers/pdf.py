@@ -44,6 +44,7 @@ _WIDE = re.compile(
     "[\u1100-\u11ff\u2e80-\u303f\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff9f\U00020000-\U0003ffff]"
 )
 _BULLET = re.compile(r"(?:[•‣◦▪▫■□●○–—*·∙➢✓-]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,5})[.)])\s")
+_SECTION_NUMBER = re.compile(r"\s*(?:\w+\s)?(?:\d{1,3}|[A-Z])(?:\.\d{1,3}){0,5}\.?\s+")
 _LEADERS = re.compile(r"(?:\s?\.){5,}")
 
 
@@ -286,21 +287,18 @@ class _Document:
     # --- paragraphs ---
 
     def _blocks(self, page: _Page, headings: dict[str, int], levels: dict[int, int], body: float) -> Iterator[str]:
-        tables = dict(page.tables)
         start = 0
-        for end in [*sorted(tables), len(page.lines)]:
-            yield from self._text_blocks(page.lines[start:end], headings, levels, body)
-            if tables.get(end):
-                yield table(tables[end])
-                tables[end] = []
-            start = max(start, end)
+        for place, rows in sorted(page.tables, key=lambda entry: entry[0]):
+            yield from self._text_blocks(page.lines[start:place], headings, levels, body)
+            yield table(rows)
+            start = max(start, place)
+        yield from self._text_blocks(page.lines[start:], headings, levels, body)
 
     def _text_blocks(
         self, lines: Sequence[_Line], headings: dict[str, int], levels: dict[int, int], body: float
     ) -> Iterator[str]:
         for group in _groups(lines, headings):
-            letters = _letters("".join(line.text for line in group))
-            level = headings.get(letters, 0)
+            level = _named("".join(line.text for line in group), headings)
             words = self._joined(group)
             if not level and levels and len(words) <= 160 and len(group) <= 3 and re.search(r"[^\W\d_]", words):
                 level = levels.get(round(2 * group[0].size), 0)
@@ -497,6 +495,13 @@ def _letters(text: str) -> str:
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", text)).casefold()
 
 
+def _named(text: str, headings: dict[str, int]) -> int:
+    """Level of the heading that a text is, with or without the number before it; 0 if the outline has none."""
+    if not headings or len(text) > 400:
+        return 0
+    return headings.get(_letters(text), 0) or headings.get(_letters(_SECTION_NUMBER.sub("", text, count=1)), 0)
+
+
 def _without_page_number(text: str, page: int) -> str:
     """A line of a margin with the number of its page taken out, with how far it is from the place of the page."""
 
@@ -571,7 +576,7 @@ def _groups(lines: Sequence[_Line], headings: dict[str, int]) -> Iterator[list[_
                     before.size,
                 )
                 continue
-            if headings and (_letters(line.text) in headings or _letters("".join(x.text for x in group)) in headings):
+            if headings and (_named(line.text, headings) or _named("".join(x.text for x in group), headings)):
                 together = False
             if together:
                 gap = step if not gap else min(gap, step)
@@ -782,11 +787,18 @@ def _rows(cells: dict[tuple[int, int], list[tuple[float, str]]], grid: Grid) -> 
         }
         heights = {column: [high for high, text in cells[(row, column)] if text] for column in texts}
         counts = {len(found) for found in texts.values()}
-        if len(texts) > 1 and len(counts) == 1 and (many := counts.pop()) > 1 and _level(list(heights.values())):
-            # Lines of all cells stand beside each other: rows without a rule between them.
-            rows += [
-                [texts[column][n] if column in texts else "" for column in range(grid.columns)] for n in range(many)
-            ]
+        many = max(counts, default=0)
+        several = [column for column, found in texts.items() if len(found) == many]
+        if (
+            many > 1
+            and counts <= {1, many}
+            and len(several) > 1
+            and 2 * len(several) > len(texts)
+            and (many > 2 or len(several) > 3)
+            and _level([heights[column] for column in several])
+        ):
+            # Lines of the cells stand beside each other: rows without a rule between them.
+            rows += [["".join(texts.get(column, [])[n : n + 1]) for column in range(grid.columns)] for n in range(many)]
             continue
         rows.append([_cell(texts.get(column, [])) for column in range(grid.columns)])
     letters = "".join(text for row in rows for text in row)
@@ -797,9 +809,7 @@ def _rows(cells: dict[tuple[int, int], list[tuple[float, str]]], grid: Grid) -> 
 
 
 def _level(heights: list[list[float]]) -> bool:
-    return len(heights[0]) > 2 and all(
-        abs(mine - other) < 2 for column in heights[1:] for mine, other in zip(heights[0], column, strict=True)
-    )
+    return all(abs(mine - other) < 2 for column in heights[1:] for mine, other in zip(heights[0], column, strict=True))
 
 
 def _cell(lines: list[str]) -> str:
