@@ -31,6 +31,7 @@ from ragspine_assets.serving.snapshot_files import (
     SnapshotError,
     current_name,
     damaged_files,
+    deleted_folders,
     read_manifest,
     snapshot_folders,
     withdraw_current,
@@ -281,6 +282,8 @@ def audit_published_labels(
             if broken and withdraw and folder.name == current:
                 withdraw_current(root)
                 withdrawn = True
+    for _ in deleted_folders(root):
+        result.violate("a snapshot whose deletion broke off, with its texts")
     if not result.checked and result.passed:
         result.warnings.append(NOTHING)
     return result.conclude(

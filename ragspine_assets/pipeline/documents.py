@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -143,6 +143,7 @@ def sync_documents(
     run_id: str = "",
     allow_mass_removal: bool = False,
     withdraw: Withdraw | None = None,
+    after_raise: Callable[[duckdb.DuckDBPyConnection], object] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> DocumentsReport:
     """Bring the store's documents up to date with a source folder (SPEC 1).
@@ -158,6 +159,7 @@ def sync_documents(
         run_id: kept with every change of a label.
         allow_mass_removal: go on although most documents are gone.
         withdraw: removes newly RESTRICTED documents from what was derived from them.
+        after_raise: called whenever raised labels are in the store for good, before anything else can fail.
         progress: called with a line from time to time; the lines hold no names and no text.
 
     Returns:
@@ -178,7 +180,7 @@ def sync_documents(
     report.seconds["listing"] += time.perf_counter() - started
     with store.connect() as connection:
         _claim_source(connection, store, root)
-        stage = _Intake(connection, root, listing, metadata, policy, limits, run_id, withdraw, report)
+        stage = _Intake(connection, root, listing, metadata, policy, limits, run_id, withdraw, after_raise, report)
         stage.raise_known_labels()
         stage.refuse_mass_removal(allow_mass_removal)
         stage.extract(store, workers, parser, progress)
@@ -226,6 +228,7 @@ class _Intake:
         limits: ExtractionLimits,
         run_id: str,
         withdraw: Withdraw | None,
+        after_raise: Callable[[duckdb.DuckDBPyConnection], object] | None,
         report: DocumentsReport,
     ) -> None:
         self.connection = connection
@@ -236,6 +239,7 @@ class _Intake:
         self.limits = limits
         self.run_id = run_id
         self.withdraw = withdraw
+        self.after_raise = after_raise
         self.report = report
         self.policy_hash = policy.digest()
         self.key = reference_key(connection)
@@ -320,7 +324,7 @@ class _Intake:
         if raises:
             with transaction(self.connection):
                 raised = raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
-            self.report.raised += len(raised)
+            self._raised(raises, raised)
         self.report.seconds["labels"] += time.perf_counter() - started
 
     def apply_metadata(self) -> None:
@@ -486,7 +490,7 @@ class _Intake:
                 texts.append({"doc_id": doc_id, "text": row["text"], "page_starts": row["page_starts"]})
             readings.append({"doc_id": doc_id, "file_labels": row["file_labels"]})
         with transaction(self.connection):
-            self.report.raised += len(raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw))
+            raised = raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
             record_label_changes(self.connection, lowered, run_id=self.run_id)
             self.report.lowered += len(lowered)
             self._replace("document", documents, _DOCUMENT_SCHEMA)
@@ -496,6 +500,16 @@ class _Intake:
                 "document_reading", [reading for reading in readings if reading["file_labels"]], _READING_SCHEMA
             )
             self._store_failed(failed)
+        self._raised(raises, raised)
+
+    def _raised(self, labels: Mapping[str, tuple[Sensitivity, str]], raised: Sequence[str]) -> None:
+        """Act on raised labels that are in the store for good: what happens to a document later names it by its new one."""
+        self.report.raised += len(raised)
+        for doc_id, (label, _) in labels.items():
+            if doc_id in self.known:
+                self.known[doc_id] = replace(self.known[doc_id], sensitivity=str(label))
+        if raised and self.after_raise is not None:
+            self.after_raise(self.connection)
 
     def _document(self, row: Mapping[str, object]) -> tuple[dict[str, object], ResolvedMetadata]:
         """Build the state row of a parsed document, its metadata and label resolved."""

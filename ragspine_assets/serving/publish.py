@@ -36,6 +36,7 @@ from ragspine_assets.serving.snapshot_files import (
     current_name,
     give_name,
     make_current,
+    mark_withdrawn,
     publishing,
     read_manifest,
     remove_folder,
@@ -135,9 +136,9 @@ def publish_snapshot(
                 report.seconds["comparing"] = compared - started
         except BaseException:
             # What must not be served any more is not served, whatever else went wrong.
-            _delete(root, raised)
+            _withdraw(root, raised)
             raise
-        report.withdrawn = _delete(root, [folder for folder in raised if folder.name != manifest.name])
+        report.withdrawn = _withdraw(root, [folder for folder in raised if folder.name != manifest.name])
         kept = [folder for folder in snapshot_folders(root) if folder.name != manifest.name]
         surplus = kept[: max(len(kept) - (keep - 1), 0)]
         report.pruned = _delete(root, surplus)
@@ -374,6 +375,26 @@ def snapshots_with_raised_labels(connection: duckdb.DuckDBPyConnection, root: Pa
     return raised
 
 
+def withdraw_raised_snapshots(connection: duckdb.DuckDBPyConnection, root: str | Path) -> list[str]:
+    """Delete every kept snapshot that holds a document whose label is above its ``max_label`` now; return their names.
+
+    To be called once raised labels are committed, by whoever raised them: no later step need succeed. A document that is
+    only gone, from the source or the store, withdraws nothing.
+
+    Args:
+        connection: the open store, outside of a transaction.
+        root: folder of the snapshots.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    root = Path(root)
+    if not root.is_dir():
+        return []
+    with publishing(root):
+        return _withdraw(root, snapshots_with_raised_labels(connection, root, Sensitivity.CONFIDENTIAL))
+
+
 def withdraw_documents_from_snapshots(root: str | Path, doc_ids: Sequence[str]) -> list[str]:
     """Delete every kept snapshot that holds one of some documents, the current one too; return their names.
 
@@ -391,7 +412,12 @@ def withdraw_documents_from_snapshots(root: str | Path, doc_ids: Sequence[str]) 
                     holding.append(folder)
             except SnapshotError:
                 holding.append(folder)
-        return _delete(root, holding)
+        return _withdraw(root, holding)
+
+
+def _withdraw(root: Path, folders: Sequence[Path]) -> list[str]:
+    mark_withdrawn(root, [folder.name for folder in folders])
+    return _delete(root, folders)
 
 
 def _delete(root: Path, folders: Sequence[Path]) -> list[str]:

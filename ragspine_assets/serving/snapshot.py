@@ -24,6 +24,7 @@ from ragspine_assets.serving.snapshot_files import (
     current_name,
     damaged_files,
     read_manifest,
+    withdrawn_names,
 )
 from ragspine_assets.store.chunk_store import StoredChunk
 from ragspine_assets.store.database import memory_database
@@ -93,10 +94,10 @@ class Snapshot:
 
         Raises:
             SnapshotError: nothing is published there, or it is damaged, incomplete, another product's, or of a newer
-                format. The message says which, and what to do.
+                format, or it was withdrawn. The message says which, and what to do.
         """
         path = Path(path)
-        if (path / MANIFEST).is_file():
+        if (path / MANIFEST).is_file() or _is_withdrawn(path):
             return cls._open(path, verify)
         last: SnapshotError | None = None
         for _ in range(_ATTEMPTS):
@@ -123,6 +124,11 @@ class Snapshot:
     def _open(cls, folder: Path, verify: bool | None) -> Self:
         from ragspine_assets.serving.indexes import INDEXES
 
+        if _is_withdrawn(folder):
+            raise SnapshotError(
+                f"{folder} was withdrawn: the label of a document in it was raised, or the document was purged. Open "
+                f"{folder.parent}, whose current snapshot may be read; publish with `make run` where there is none."
+            )
         manifest = read_manifest(folder)
         check_sizes(folder, manifest)
         if verify is None:
@@ -161,7 +167,8 @@ class Snapshot:
         False after a newer one was published, and after publication was withdrawn: open again, or stop serving.
         """
         try:
-            return current_name(self.path.parent) == self.manifest.name == self.path.name
+            current = current_name(self.path.parent) == self.manifest.name == self.path.name
+            return current and not _is_withdrawn(self.path)
         except SnapshotError:
             return False
 
@@ -250,6 +257,10 @@ def citations(citation: str) -> list[tuple[str, int | None, int]]:
     if mark and doc_id and version.isascii() and version.isdecimal() and len(version) < 10:
         ways.append((doc_id, int(version), int(seq)))
     return [*ways, (head, None, int(seq))]
+
+
+def _is_withdrawn(folder: Path) -> bool:
+    return folder.name in withdrawn_names(folder.parent)
 
 
 def _damaged(folder: Path, files: Sequence[str]) -> SnapshotError:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +25,7 @@ FORMAT = 1
 
 PRODUCT = "ragspine_assets"
 CURRENT = "CURRENT"
+WITHDRAWN = "WITHDRAWN"
 MANIFEST = "manifest.json"
 CHUNKS = "chunks.arrow"
 LEXICAL = "lexical"
@@ -32,6 +33,7 @@ GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence")
 
 _NAME = re.compile("[0-9a-f]{16}")
 _LOCK = ".lock"
+_MOST_WITHDRAWN = 1_000
 _BUILDING = ".building-"
 _REMOVED = ".removed-"
 _TOGETHER = 4
@@ -218,11 +220,42 @@ def current_name(root: Path) -> str | None:
 
 def make_current(root: Path, name: str) -> None:
     """Make a snapshot the current one, at once and for good (it survives a loss of power)."""
-    temporary = root / f"{_BUILDING}{CURRENT}"
-    temporary.write_text(name + "\n", encoding="ascii")
+    withdrawn = withdrawn_names(root)
+    if name in withdrawn:
+        # What was raised has been lowered again: the same content may be served.
+        _replace(root, WITHDRAWN, [one for one in withdrawn if one != name])
+    _replace(root, CURRENT, [name])
+
+
+def _replace(root: Path, file: str, names: Sequence[str]) -> None:
+    temporary = root / f"{_BUILDING}{file}"
+    temporary.write_text("".join(f"{name}\n" for name in names), encoding="ascii")
     _to_disk(temporary)
-    os.replace(temporary, root / CURRENT)
+    os.replace(temporary, root / file)
     _to_disk(root)
+
+
+def withdrawn_names(root: Path) -> list[str]:
+    """Return the names of snapshots that nobody may open any more, the last withdrawn at the end."""
+    try:
+        return (root / WITHDRAWN).read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return []
+
+
+def mark_withdrawn(root: Path, names: Sequence[str]) -> None:
+    """Remember that snapshots were withdrawn: they are refused from now on, also if deleting them breaks off."""
+    if names:
+        kept = [name for name in withdrawn_names(root) if name not in names]
+        _replace(root, WITHDRAWN, [*kept, *names][-_MOST_WITHDRAWN:])
+
+
+def deleted_folders(root: Path) -> list[Path]:
+    """Return the folders of snapshots whose deletion broke off, by name."""
+    try:
+        return sorted(Path(entry.path) for entry in os.scandir(root) if entry.name.startswith(_REMOVED))
+    except FileNotFoundError:
+        return []
 
 
 def withdraw_current(root: Path) -> None:

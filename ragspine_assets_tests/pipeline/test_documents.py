@@ -379,3 +379,16 @@ def test_a_text_that_was_lost_from_the_store_is_read_again(pipeline: Pipeline) -
             ("Second.",),
         ]
     assert [chunk.text for chunk in pipeline.store.iter_chunks()] == ["First.", "Second."]
+
+
+def test_what_is_raised_and_fails_or_is_gone_in_one_run_is_named_by_its_hash(pipeline: Pipeline) -> None:
+    pipeline.write({"fails.txt": "good", "goes.txt": "good too", "stays.txt": "open"})
+    pipeline.run()
+    (pipeline.root / "goes.txt").unlink()
+    raised = "doc_id,sensitivity\nfails.txt,RESTRICTED\ngoes.txt,RESTRICTED\n"
+    pipeline.write({"fails.txt": b"\x00\x01\x02\xff\xfe\x00bad" * 50, "metadata.csv": raised, "new.txt": "New."})
+    documents, *_ = pipeline.run()
+    named = {change.what: change.reference for change in documents.changes}
+    assert named["new"] == "new.txt"
+    assert named["failed"].startswith("doc:")
+    assert named["removed"].startswith("doc:")

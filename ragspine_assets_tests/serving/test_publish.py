@@ -7,16 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
+from ragspine_assets.audit.serving import audit_published_labels
 from ragspine_assets.natural_order import natural_key
+from ragspine_assets.pipeline import MassRemovalError
 from ragspine_assets.retrieval import NarrativeIndex, NarrativeIndexRetriever
 from ragspine_assets.serving import PublishingRefused, Snapshot, SnapshotError, chunk_table_writer, servable_view
 from ragspine_assets.serving import publish as publishing
-from ragspine_assets.serving.snapshot_files import CURRENT, snapshot_folders
+from ragspine_assets.serving.publish import withdraw_raised_snapshots
+from ragspine_assets.serving.snapshot_files import CURRENT, mark_withdrawn, snapshot_folders
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.serving.conftest import FILES, SECRET, Port
 
@@ -428,3 +433,72 @@ def test_what_crosses_a_cut_of_an_open_paragraph_is_no_trace_of_a_closed_one(por
     published = {chunk.doc_id for chunk in port.open().chunks}
     assert ("open.md" if through == "files" else "open") in published
     assert "secret.md" not in published
+
+
+def raise_and_fail(port: Port, **options: object) -> None:
+    """Raise a label in a run whose breaker stops it right afterwards."""
+    port.label("cranes.md", "RESTRICTED")
+    with pytest.raises(MassRemovalError):
+        for number in range(12):
+            (port.pipeline.root / f"{number}.txt").unlink()
+        port.pipeline.intake(**options)
+
+
+def with_twelve_more(port: Port) -> Port:
+    port.pipeline.write({f"{number}.txt": f"Sentence number {number}." for number in range(12)})
+    port.run()
+    return port
+
+
+def delete_what_was_raised(port: Port) -> Callable[[duckdb.DuckDBPyConnection], object]:
+    return lambda connection: withdraw_raised_snapshots(connection, port.root)
+
+
+def test_what_was_raised_is_gone_though_the_run_fails_right_afterwards(published: Port) -> None:
+    port = with_twelve_more(published)
+    held = snapshot_folders(port.root)
+    reader = port.open()
+    assert len(held) == 2
+    raise_and_fail(port, after_raise=delete_what_was_raised(port))
+    assert not snapshot_folders(port.root)
+    assert b"greased" not in b"".join(p.read_bytes() for p in port.root.rglob("*") if p.is_file())
+    assert not reader.is_current()
+    for folder in held:
+        with pytest.raises(SnapshotError, match="was withdrawn: the label of a document in it was raised"):
+            Snapshot.open(folder)
+
+
+def test_without_the_deletion_the_check_says_what_still_holds_it(published: Port) -> None:
+    port = with_twelve_more(published)
+    raise_and_fail(port)
+    assert len(snapshot_folders(port.root)) == 2
+    result = audit_published_labels(port.pipeline.store, port.root, withdraw=False)
+    assert not result.passed
+    withdraw_raised = delete_what_was_raised(port)
+    with port.pipeline.store.connect() as connection:
+        withdraw_raised(connection)
+    assert audit_published_labels(port.pipeline.store, port.root, withdraw=False).passed
+
+
+def test_a_withdrawn_folder_is_refused_where_deleting_it_broke_off(published: Port) -> None:
+    (folder,) = snapshot_folders(published.root)
+    reader = published.open()
+    mark_withdrawn(published.root, [folder.name])
+    with pytest.raises(SnapshotError, match="was withdrawn"):
+        Snapshot.open(folder)
+    assert not reader.is_current()
+    folder.rename(published.root / f".removed-{folder.name}-1")
+    assert not audit_published_labels(published.pipeline.store, published.root).passed
+    # Lowered again, or published from a store that never raised it, the same content may be read.
+    assert published.publish().published
+    assert published.open().is_current()
+
+
+def test_what_is_only_gone_withdraws_nothing(published: Port) -> None:
+    (published.pipeline.root / "cranes.md").unlink()
+    published.pipeline.run(after_raise=delete_what_was_raised(published))
+    with published.pipeline.store.connect() as connection:
+        assert withdraw_raised_snapshots(connection, published.root) == []
+    assert published.open().is_current()
+    with ChunkStore(published.root.parent / "another.duckdb").connect() as connection:
+        assert withdraw_raised_snapshots(connection, published.root) == []

@@ -2,7 +2,6 @@
 
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
 
-from ragspine_assets.audit.serving import audit_published_labels
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
@@ -10,6 +9,7 @@ from ragspine_assets.defs.tables import column_schema, lines, seconds, table
 from ragspine_assets.graph import withdraw_documents
 from ragspine_assets.pipeline import sync_documents
 from ragspine_assets.pipeline.overview import document_overview
+from ragspine_assets.serving.publish import withdraw_raised_snapshots
 
 _CHANGES = ("document", "what", "why")
 
@@ -47,11 +47,13 @@ def raw_documents(
                 run_id=context.run_id,
                 allow_mass_removal=source.allow_mass_removal,
                 withdraw=withdraw_documents,
+                after_raise=lambda connection: withdraw_raised_snapshots(connection, snapshots.path),
                 progress=context.log.info,
             )
         finally:
-            # Labels are raised before anything can fail; nobody may go on reading what they forbid until a run succeeds.
-            audit_published_labels(chunk_store, snapshots.path)
+            # A run that was killed between raising a label and deleting what holds the text left it to this one.
+            with chunk_store.connect() as connection:
+                withdraw_raised_snapshots(connection, snapshots.path)
         overview = document_overview(chunk_store)
     if report.unconfined:
         context.log.warning(
