@@ -145,7 +145,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("judge", [*map(RecordingJudge, ANSWERS), RaisingJudge()], ids=repr)
+@pytest.mark.parametrize("judge", [*map(RecordingJudge, ANSWERS), RaisingJudge()], ids=lambda judge: f"{type(judge).__name__}-{getattr(judge, 'answer', '')!r}")
 def test_whatever_a_judge_does_the_promise_holds_and_hits_stay_whole(
     judge: RecordingJudge | RaisingJudge, caplog: pytest.LogCaptureFixture
 ) -> None:
