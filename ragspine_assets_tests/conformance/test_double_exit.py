@@ -145,7 +145,11 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize("judge", [*map(RecordingJudge, ANSWERS), RaisingJudge()], ids=lambda judge: f"{type(judge).__name__}-{getattr(judge, 'answer', '')!r}")
+@pytest.mark.parametrize(
+    "judge",
+    [*map(RecordingJudge, ANSWERS), RaisingJudge()],
+    ids=lambda judge: repr(getattr(judge, "answer", judge)).partition(" at 0x")[0],
+)
 def test_whatever_a_judge_does_the_promise_holds_and_hits_stay_whole(
     judge: RecordingJudge | RaisingJudge, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -53,7 +53,7 @@ def test_a_judge_is_not_called_for_nothing() -> None:
     assert judge.calls == 0
 
 
-@pytest.mark.parametrize("answer", GARBAGE, ids=repr)
+@pytest.mark.parametrize("answer", GARBAGE, ids=lambda answer: repr(answer).partition(" at 0x")[0])
 def test_the_order_stays_when_a_judge_answers_nonsense(answer: object) -> None:
     assert listwise_rerank("q", PLAIN, RecordingJudge(answer)) == PLAIN
 
