@@ -21,21 +21,21 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-# uv installs in a fraction of the time, where it is found.
+# uv installs in a fraction of the time, where it is found and may reach what pip does.
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL := $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install --quiet)
+install = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python $(1) 2>/dev/null || )$(BIN)/python -m pip install --quiet $(1)
 
 $(READY): requirements/run.txt pyproject.toml
 	@echo "Setting up $(VENV) (less than a minute, once)..."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --require-hashes -r requirements/run.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(call install,--require-hashes -r requirements/run.txt)
+	@$(call install,--no-deps --no-build-isolation --editable .)
 	@touch $(READY)
 
 $(TESTABLE): $(READY) requirements/test.txt
 	@echo "Adding what the tests need to $(VENV)..."
-	@$(INSTALL) --require-hashes -r requirements/test.txt
+	@$(call install,--require-hashes -r requirements/test.txt)
 	@touch $(TESTABLE)
 
 run: $(READY) ## bring everything up to date with the source folder and prove the promises
@@ -59,11 +59,11 @@ lint: $(TESTABLE) ## lint, types and import contracts
 	@$(BIN)/lint-imports
 
 bench: $(TESTABLE) ## measure, with the peers side by side
-	@$(INSTALL) --require-hashes -r requirements/bench.txt
+	@$(call install,--require-hashes -r requirements/bench.txt)
 	@for benchmark in benchmarks/*.py; do echo "== $$benchmark"; $(BIN)/python $$benchmark || exit 1; done
 
 e2e: $(TESTABLE) ## drive the UI in a real browser (needs Debian's chromium), and let a schedule fire
-	@$(INSTALL) --require-hashes -r requirements/e2e.txt
+	@$(call install,--require-hashes -r requirements/e2e.txt)
 	@E2E=1 $(BIN)/python -m pytest ragspine_assets_tests/e2e
 
 attack: $(TESTABLE) ## the collected attacks on a fresh service, in under five minutes
@@ -77,7 +77,7 @@ soak: $(TESTABLE) ## runs from three doors, kills, cancels, full disks, an unmou
 	@$(BIN)/python scripts/soak.py --seconds $(or $(SECONDS),600)
 
 llm: $(READY) ## add what asking a language model needs
-	@$(INSTALL) --require-hashes -r requirements/llm.txt
+	@$(call install,--require-hashes -r requirements/llm.txt)
 
 LOCK = uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	--python-version 3.11 pyproject.toml
