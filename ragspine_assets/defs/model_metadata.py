@@ -14,6 +14,7 @@ _STOPPED = {
     "max_llm_calls": "the limit of questions is reached; the next run goes on",
     "token_budget": "the token budget is reached; the next run goes on",
     "endpoint_silent": "the model does not answer; the next run goes on",
+    "withheld": "texts were withheld: a label was raised meanwhile, or the store was busy; the next run goes on",
     "dry_run": "a dry run: nothing was asked",
 }
 

@@ -71,7 +71,7 @@ class AnswerCache(Protocol):
         ...
 
     def withheld(self, doc_ids: Collection[str]) -> frozenset[str]:
-        """Return those of some documents that nobody may be asked about any more."""
+        """Return those of some documents that nobody may be asked about, or of which nobody can tell that they may."""
         ...
 
 
@@ -131,12 +131,15 @@ class StoredAnswers:
         self._waiting.clear()
 
     def withheld(self, doc_ids: Collection[str]) -> frozenset[str]:
-        """Return those of some documents that are RESTRICTED or gone by now."""
+        """Return those of some documents that are RESTRICTED or gone by now; all of them while the store is busy.
+
+        Who holds the store may be raising a label: what cannot be looked up is not sent.
+        """
         try:
             with self._store.connect() as con:
                 return _closed(con, doc_ids)
         except StoreBusyError:
-            return frozenset()
+            return frozenset(doc_ids)
 
     def finish(self) -> None:
         """Write what is still waiting.

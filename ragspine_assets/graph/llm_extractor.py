@@ -42,15 +42,13 @@ MAX_RELATIONS = 64
 """Most edges taken from one chunk unless told otherwise."""
 GIVE_UP_AFTER = 20
 """So many questions in a row without an answer mean that the endpoint is not there."""
-# How old what is known of the labels may be when a question is put, in seconds: another process may raise one.
-_LOOK_AGAIN_S = 2.0
-
 _REASON = re.compile(r"[a-z0-9_]{1,40}")
 
 CALLS_REACHED = "max_llm_calls"
 TOKENS_REACHED = "token_budget"
 ENDPOINT_SILENT = "endpoint_silent"
 DRY_RUN = "dry_run"
+WITHHELD = "withheld"
 
 
 @dataclass
@@ -68,7 +66,8 @@ class LLMReport:
         chunks_left: chunks without an answer still.
         calls_left: questions that would answer them.
         tokens_left: about how many tokens of input these would cost.
-        stopped: why the run ended with chunks left: `max_llm_calls`, `token_budget`, `endpoint_silent` or `dry_run`.
+        stopped: why the run ended with chunks left: `max_llm_calls`, `token_budget`, `endpoint_silent`, `dry_run`, or
+            `withheld`: a label was raised meanwhile, or the store was busy and could not be asked.
     """
 
     chunks: int = 0
@@ -218,8 +217,7 @@ class LLMRelationExtractor:
         answers: dict[str, Answer] = {}
         silent = 0
         reserved = 0
-        withheld: frozenset[str] = frozenset()
-        looked = time.monotonic()
+        withheld = False
         try:
             while waiting or asking.open:
                 while waiting and len(asking.open) < self._concurrency and not self.report.stopped:
@@ -232,9 +230,13 @@ class LLMRelationExtractor:
                     self.report.stopped = limit
                     if limit:
                         break
-                    waiting.pop()
-                    if question.doc_ids <= withheld:
+                    # Another process may have raised a label since the chunks were read, an hour ago or just now.
+                    if question.doc_ids <= self._cache.withheld(question.doc_ids):
+                        # All at once: a store that is busy is waited for once more, not once a question.
+                        waiting = self._still_open(waiting[:-1])
+                        withheld = True
                         continue
+                    waiting.pop()
                     reserved += cost
                     self.report.calls += 1
                     asking.start(question)
@@ -252,14 +254,18 @@ class LLMRelationExtractor:
                     self.report.stopped = ENDPOINT_SILENT
                 if kept:
                     self._cache.keep(kept)
-                if waiting and time.monotonic() - looked > _LOOK_AGAIN_S:
-                    looked = time.monotonic()
-                    withheld = self._cache.withheld({doc_id for question in waiting for doc_id in question.doc_ids})
+            if withheld and not self.report.stopped:
+                self.report.stopped = WITHHELD
         finally:
             finish = getattr(self._cache, "finish", None)
             if finish is not None:
                 finish()
         return answers
+
+    def _still_open(self, questions: Sequence[_Question]) -> list[_Question]:
+        """Return the questions about texts that a document may still be asked about."""
+        withheld = self._cache.withheld(frozenset().union(*(question.doc_ids for question in questions)))
+        return [question for question in questions if not question.doc_ids <= withheld]
 
     def _limit_reached(self, tokens: int) -> str:
         if self._max_calls is not None and self.report.calls >= self._max_calls:

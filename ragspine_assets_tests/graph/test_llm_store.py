@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +15,13 @@ from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolatio
 from ragspine_assets.graph import (
     DeterministicRelationExtractor,
     GraphEdge,
+    LLMRelationExtractor,
     StoredAnswers,
     build_relation_graph,
     update_graph,
     withdraw_documents,
 )
+from ragspine_assets.graph.answer_cache import AnswersInMemory
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.store import ChunkStore, StoreError
 from ragspine_assets.store.database import transaction
@@ -273,6 +277,43 @@ def test_answers_that_could_not_be_stored_are_an_error_and_not_silence(world: Wo
 
     with pytest.raises(StoreError, match="could not be stored"):
         world.graph(cache=Busy(world.pipeline.store))
+
+
+def test_a_label_raised_a_moment_before_the_question_withholds_it(world: World) -> None:
+    def raise_the_other() -> None:
+        relabel(world, "b.txt" if "Boltworks" in world.model.prompts[-1] else "a.txt")
+
+    world.model.before = raise_the_other
+    world.graph()
+    assert len(world.model.prompts) == 1
+    assert (world.report.calls, world.report.stopped) == (1, "withheld")
+
+
+def test_a_busy_store_withholds_and_the_next_run_asks(world: World) -> None:
+    holder = "import sys, duckdb; held = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-c", holder, str(world.pipeline.store.path)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        cache = StoredAnswers(ChunkStore(world.pipeline.store.path, wait_s=0.1))
+        assert cache.withheld({"a.txt", "b.txt"}) == {"a.txt", "b.txt"}
+        extractor = LLMRelationExtractor(world.model, profile=world.profile, cache=AnswersBeside(cache))
+        assert extractor.extract([Piece("a.txt", "", "Ann leads Boltworks", "a.txt#para1")]) == ()
+        process.communicate("\n")
+    assert world.model.prompts == []
+    assert (extractor.report.calls, extractor.report.stopped) == (0, "withheld")
+    world.graph()
+    assert len(world.model.prompts) == 2
+
+
+class AnswersBeside(AnswersInMemory):
+    """Answers in memory, labels from a store."""
+
+    def __init__(self, labels: StoredAnswers) -> None:
+        super().__init__()
+        self.withheld = labels.withheld  # pyright: ignore[reportAttributeAccessIssue]
 
 
 # -- other ways in --------------------------------------------------------------------------------------------------------
