@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
 from ragspine_assets.audit.file_labels import audit_file_labels
-from ragspine_assets.policy import SensitivityPolicy
+from ragspine_assets.policy import load_profile
 from ragspine_assets_tests.conftest import Pipeline
 
 PAGE = (Path(__file__).parents[2] / "docs" / "labels.md").read_text(encoding="utf-8")
 
 
-def test_the_worked_example_labels_what_it_says(pipeline: Pipeline) -> None:
+def test_the_worked_example_labels_what_it_says(pipeline: Pipeline, tmp_path: Path) -> None:
     example = PAGE.partition("## A worked example")[2].partition("\n## ")[0]
     files = dict(re.findall(r"^`([\w./-]+)`\n\n```\w+\n(.*?)^```$", example, re.DOTALL | re.MULTILINE))
     labels = dict(re.findall(r"^\| `([\w./-]+)` \| ([A-Z]+) \|", example, re.MULTILINE))
     assert files.keys() - {"metadata.csv"} == labels.keys()
     found = re.search(r"```toml\n(.*?)^```$", example, re.DOTALL | re.MULTILINE)
     assert found
-    profile = tomllib.loads(found[1])
-    pipeline.policy = SensitivityPolicy(**profile["sensitivity"], labels=profile["labels"])
+    profile = tmp_path / "profile.toml"
+    profile.write_text(found[1], encoding="utf-8")
+    pipeline.policy = load_profile(profile).sensitivity
     pipeline.write(files)
     pipeline.intake()
     assert dict(pipeline.rows("SELECT doc_id, sensitivity FROM document")) == labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from ragspine_assets.audit.file_labels import audit_file_labels
 from ragspine_assets.audit.stated_labels import Phrases
 from ragspine_assets.audit.whole_file import statements_of
-from ragspine_assets.policy import SensitivityPolicy, read_label
+from ragspine_assets.documents import scan_source
+from ragspine_assets.documents.worker import extract_batch
+from ragspine_assets.policy import FileLabels, SensitivityPolicy, explain_sensitivity, load_profile, read_label
 from ragspine_assets.store import ChunkStore
 from ragspine_assets_tests.conformance import label_files
 from ragspine_assets_tests.conformance.label_files import KNOWN, POLICY, UNKNOWN, Case
@@ -49,6 +51,57 @@ def test_the_proof_reads_in_every_file_the_label_that_it_says(cases: list[Case])
     assert not wrong
 
 
+@dataclass(frozen=True)
+class Written:
+    """What the writer makes of every file, and what it would make of it if it read the text alone."""
+
+    root: Path
+    named: dict[str, Case]
+    whole: dict[str, str]
+    text_only: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def written(cases: list[Case], tmp_path_factory: pytest.TempPathFactory) -> Written:
+    root = tmp_path_factory.mktemp("said")
+    named = {f"{number:03}{case.suffix}": case for number, case in enumerate(cases)}
+    for name, case in named.items():
+        (root / name).write_bytes(case.data)
+    whole, text_only = {}, {}
+    for row in extract_batch(root, scan_source(root).files).to_pylist():
+        name, text = row["doc_id"], row["text"] or ""
+        assert row["status"] == "ingested", (named[name].name, row["reason"])
+        whole[name] = explain_sensitivity(name, text, POLICY, file=FileLabels.load(row["file_labels"])).label
+        text_only[name] = explain_sensitivity(name, text, POLICY).label
+    return Written(root, named, whole, text_only)
+
+
+def test_the_writer_reads_in_every_file_the_label_that_it_says(written: Written) -> None:
+    wrong = {
+        case.name: written.whole[n]
+        for n, case in written.named.items()
+        if written.whole[n] != (case.label or "INTERNAL")
+    }
+    assert not wrong
+
+
+def test_a_writer_that_reads_nothing_beside_the_text_is_found_out(written: Written, pipeline: Pipeline) -> None:
+    some = {case.name.partition(":")[0]: name for name, case in written.named.items()}.values()
+    pipeline.write({name: written.named[name].data for name in some})
+    unlabelled(pipeline.store, list(some))
+
+    def audited(labels: dict[str, str]) -> int:
+        with pipeline.store.connect() as connection:
+            connection.executemany(
+                "UPDATE document SET sensitivity = ? WHERE doc_id = ?", [[labels[name], name] for name in some]
+            )
+        return audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1).violations
+
+    lost = [name for name in some if written.text_only[name] != written.whole[name]]
+    assert audited(written.text_only) == len(lost) > 20
+    assert audited(written.whole) == 0
+
+
 def test_each_file_that_says_a_label_is_found_below_it_where_the_store_says_internal(
     cases: list[Case], pipeline: Pipeline
 ) -> None:
@@ -73,12 +126,7 @@ def test_the_handed_files_are_found_below_their_label(shared: Path, pipeline: Pi
     folder = shared / "cases" / "labels"
     with (folder / "MANIFEST.tsv").open() as lines:
         wanted = {row["file"]: row["label"] for row in csv.DictReader(lines, delimiter="\t")}
-    profile = tomllib.loads((folder / "profile.toml").read_text())
-    policy = SensitivityPolicy(
-        restricted_keywords=profile["sensitivity"]["restricted_keywords"],
-        markings=profile["sensitivity"]["markings"],
-        labels=profile["labels"],
-    )
+    policy = load_profile(folder / "profile.toml").sensitivity
     pipeline.write({name: (folder / name).read_bytes() for name in wanted})
     unlabelled(pipeline.store, list(wanted))
     result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=1)
