@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 
 import ahocorasick_rs
@@ -370,8 +370,10 @@ def _strings(name: str, values: Iterable[str]) -> tuple[str, ...]:
 
 
 # Part of the policy's digest: a change of the rules makes every document be judged again.
-_RULES = "labelling 1"
+_RULES = "labelling 2"
 _NOT_IN_FORCE = "carried label that is not in force"
+# Kinds of asides in which a space cannot stand or is often written as another sign.
+_NAMES = frozenset({"attachment", "embedded file", "defined name", "bookmark", "name of an object", "name of a sheet"})
 _PATH_SEPARATORS = re.compile(r"[/\\._+\-]+|%20")
 
 
@@ -392,6 +394,7 @@ def explain_sensitivity(
         findings.append(Finding("pattern", repr(pattern), "path", Sensitivity.RESTRICTED.value))
     # A text holds what it says, whatever else does; then the smallest pieces, so that a reason names the place.
     pieces = [Aside("text", "", text), *(aside for aside in file.asides if aside.text)]
+    pieces += [replace(name, text=_PATH_SEPARATORS.sub(" ", name.text)) for name in pieces if name.kind in _NAMES]
     pieces += [Aside("path", "", filename), Aside("path", "", _PATH_SEPARATORS.sub(" ", filename))]
     findings += _keyword_findings(pieces, policy)
     for label in file.carried:

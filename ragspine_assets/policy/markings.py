@@ -42,10 +42,13 @@ _SAYS_WHAT_FOLLOWS = (
 )
 _OF_DATES_AND_PAGES = "".join(map(fold_text, "年月日第页頁"))
 _PAGE = fold_text("ページ")
+_BEFORE_A_DATE = "den|vom|am|le|du|il|el|del|on|dated|as of|" + "|".join(
+    map(fold_text, ("令和", "平成", "昭和", "民国"))
+)
 _EDGE = r"(?![^\W_\u3041-\u30ff\u3400-\u9fff])"
 _NOISE = (
     rf"[\W_]+|\d+(?:st|nd|rd|th|er|o|a)?{_EDGE}|\d+(?=[{_OF_DATES_AND_PAGES}])|[{_OF_DATES_AND_PAGES}]|{_PAGE}|(?:{_MONTHS}){_EDGE}|"
-    rf"(?:{_PAGE_WORDS})(?=[\W_]*\d)|(?:of|di|von|sur|/)(?=[\W_]*\d)|(?:[ivxl]+|[a-z])(?=[.)])"
+    rf"(?:{_BEFORE_A_DATE})(?=[\W_]*\d)|(?:{_PAGE_WORDS})(?=[\W_]*\d)|(?:of|di|von|sur|/)(?=[\W_]*\d)|(?:[ivxl]+|[a-z])(?=[.)])"
 )
 _SINGLE_LETTERS = re.compile(r"[\W_]*(?:\w(?: \w){3,}|[^\W\x00-\x7f](?: [^\W\x00-\x7f])+)[\W_]*")
 

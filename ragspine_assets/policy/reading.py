@@ -19,7 +19,7 @@ import ahocorasick_rs
 
 from ragspine_assets.policy.folding import fold_text
 
-VERSION = "reading 1"
+VERSION = "reading 2"
 """Part of what depends on these rules: raised whenever another text would be read."""
 
 _BLOCK = 1 << 20
@@ -79,7 +79,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _HARD_BREAK = re.compile(r"\\$", re.MULTILINE)
 # What begins a line of a quote, a list, a heading, a directive; and lines that are nothing but a rule or an underline.
 _LEADING = re.compile(
-    r"^(?:[ \t]*+(?:>|(?:[-+*\u2022\u00b7\u25cf\u25aa\u2013\u2014]|#{1,6}|\.\.|\(?\d{1,9}[.)]|\(?[A-Za-z][.)]|\[[ xX]\])(?=[ \t]|$)))+",
+    r"^(?:[ \t]*+(?:>|(?:[-+*:\u2022\u00b7\u25cf\u25aa\u2013\u2014]|#{1,6}|\.\.|\(?\d{1,9}[.)]|\(?[A-Za-z][.)]|\[[ xX]\])(?=[ \t]|$)))+",
     re.MULTILINE,
 )
 _RULE = re.compile(r"""^[ \t]*[-=~^+*#'"_.:|` \t]{3,}$""", re.MULTILINE)
@@ -87,9 +87,9 @@ _CELL = re.compile(r"\|")
 # Underscores inside a word are letters of it: Markdown does not read them as marks either.
 _INLINE = re.compile(r"(?:[*`~^\[\]\\<>{}]|={2,}|\+{2,}|(?<![^\W_])_+|_+(?![^\W_]))+")
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]+"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]+"
 )
-_SUSPECT = re.compile(r"[\\*_~`<>&\[\]|#^={}+\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|^[ \t]*(?:[-\u2022\u00b7\u25cf\u25aa\u2013\u2014.(]|\d|[A-Za-z][.)])|[-\u2010]\n", re.MULTILINE)  # fmt: skip
+_SUSPECT = re.compile(r"[\\*_~`<>&\[\]|#^={}+\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ue000-\uf8ff]|^[ \t]*(?:[-:\u2022\u00b7\u25cf\u25aa\u2013\u2014.(]|\d|[A-Za-z][.)])|[-\u2010]\n", re.MULTILINE)  # fmt: skip
 
 
 def _entities(text: str) -> str:
@@ -128,6 +128,9 @@ def reading(text: str, fill: str) -> str:
     text = _LEADING.sub("", _RULE.sub("", text))
     if "-\n" in text or "\u2010\n" in text or "\u00ad\n" in text:
         text = _HYPHEN.sub("-" if fill else "", text)
+    if not fill:
+        # In reStructuredText an escaped space joins what stands beside it.
+        text = text.replace("\\ ", "")
     text = _CELL.sub("\n", _HARD_BREAK.sub("", text))
     text = _INLINE.sub(fill, _ESCAPE.sub(r"\1", text))
     # Signs that do not show join two words or part them, as one likes.

@@ -44,7 +44,7 @@ _KIND = tuple((re.compile(pattern, re.IGNORECASE), kind) for pattern, kind in _K
 # Their words are counted among the text's: only what is not in it is added.
 _MAIN = "text that is not shown"
 _PLAIN_NAME = re.compile(r"[A-Za-z]{1,24}\d{0,5}\.[a-z]{3,5}")
-_XML = re.compile(r"\.(?:xml|rels|vml|opf|ncx)$", re.IGNORECASE)
+_XML = re.compile(r"\.(?:xml|rels|vml|opf|ncx|svg)$", re.IGNORECASE)
 _PAGE = re.compile(r"\.(?:xhtml|html|htm)$", re.IGNORECASE)
 _BLOCKS = frozenset(
     [
@@ -98,10 +98,13 @@ _INSIDE_LINES = frozenset(
         "fldSimple",
         "delText",
         "fld",
+        "tspan",
+        "textPath",
         "ruby",
         "rubyBase",
     ]
 )
+_TWO_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")
 _INSTRUCTIONS = frozenset({"instrText", "delInstrText"})
 _WORDS = frozenset(
     [
@@ -136,6 +139,7 @@ _HEADER_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d{1,3}|
 _HEADERS = frozenset(["oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter"])
 _SHEET_DATA = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData\s*>", re.DOTALL)
 _CELL_TEXT = re.compile(rb"<(?:\w+:)?(?:t|f)(?:\s[^<>]*)?>([^<]+)<|<(?:\w+:)?v>([^<]*[A-Za-z\x80-\xff&][^<]*)<")
+_BOOK = "{http://www.idpf.org/2007/opf}package"
 _LARGEST_TREE = 30 << 20
 _DEEP = "nested too deeply"
 
@@ -199,7 +203,7 @@ def _gather_part(name: str, part: bytes, found: Gathering, *, is_label: bool) ->
     local = _local(root)
     if local == "labelList" or "LabelInfo" in name:
         _gather_label_list(root, found, place or "LabelInfo.xml")
-    elif local in {"Properties", "properties"} or is_label or b"MSIP" in part.upper():
+    elif local in {"Properties", "properties"} or is_label or root.tag == _BOOK or b"MSIP" in part.upper():
         _gather_properties(root, part, found, place or "properties")
     if kind == _MAIN:
         found.add_lines(kind, place, _lines(root))
@@ -262,6 +266,7 @@ _SHOWN_INSTEAD = frozenset({"descr", "title", "alt", "string", "altText", "fullA
 
 
 def _gather_attributes(root: etree._Element, found: Gathering, kind: str, place: str) -> None:
+    seen: set[str] = set()
     for element in root.iter():
         local = _local(element)
         for name, value in element.attrib.items():
@@ -273,6 +278,10 @@ def _gather_attributes(root: etree._Element, found: Gathering, kind: str, place:
             elif key == "name" and kind != "part" and local != "property":
                 found.add(_NAMES.get(local, "name of an object"), place, value)
             elif (key in _WORDS and kind != "part") or (key in {"val", "value"} and local in _VALUED):
+                found.add("attribute", place, value)
+            elif " " in value and value not in seen and _TWO_WORDS.search(value):
+                # Whoever wrote words into an attribute that nobody listed wrote them for a reader.
+                seen.add(value)
                 found.add("attribute", place, value)
 
 
@@ -308,7 +317,7 @@ def _gather_properties(root: etree._Element, part: bytes, found: Gathering, sour
     for element in root.iter():
         if not isinstance(element.tag, str):
             continue
-        text = "".join(element.itertext()).strip()
+        text = "".join(element.itertext()).strip() or element.get("content", "")
         named = [str(value) for value in element.attrib.values()]
         for name in named:
             pairs.append((name, text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator
+from html import unescape
 
 import pikepdf
 import pypdfium2
@@ -35,8 +36,27 @@ _WORDS = {
     "/Name": "layer",
     "/URI": "link",
     "/P": "page label",
+    "/Opt": "form field",
+    "/JS": "script",
 }
-_NESTED = frozenset({"/Annots", "/Kids", "/Fields", "/Names", "/A", "/MK", "/Nums", "/OCGs", "/K", "/EF"})
+_NESTED = frozenset(
+    {
+        "/Annots",
+        "/Kids",
+        "/Fields",
+        "/Names",
+        "/A",
+        "/MK",
+        "/Nums",
+        "/OCGs",
+        "/K",
+        "/EF",
+        "/Dests",
+        "/EmbeddedFiles",
+        "/PageLabels",
+        "/OpenAction",
+    }
+)
 _PURVIEW_XMP = re.compile(r"(MSIP_Label_[\w{}-]+)\s*(?:=\s*[\"']([^\"']*)|[^<>]*>([^<]*))", re.IGNORECASE)
 
 
@@ -45,6 +65,7 @@ def gather_pdf(data: bytes, found: Gathering) -> None:
     with pikepdf.open(io.BytesIO(data)) as document:
         _gather_info(document, found)
         _gather_xmp(document, found)
+        _gather_forms(document, found)
         for count, item in enumerate(document.objects):
             if count > _MOST_OBJECTS:
                 found.problem("it has more parts than are read")
@@ -81,9 +102,13 @@ def _gather_xmp(document: pikepdf.Pdf, found: Gathering) -> None:
                 found.problem("its XMP metadata cannot be unpacked")
 
 
-def _gather_packet(packet: bytes, found: Gathering) -> None:
+def _decoded(packet: bytes) -> str:
     encoding = "utf-16" if packet[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    raw = packet.decode(encoding, "replace").strip("\0 \n")
+    return packet.decode(encoding, "replace").strip("\0 \n")
+
+
+def _gather_packet(packet: bytes, found: Gathering) -> None:
+    raw = _decoded(packet)
     pairs = [(name, left or right) for name, left, right in _PURVIEW_XMP.findall(raw)]
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
@@ -114,6 +139,48 @@ def _gather_packet(packet: bytes, found: Gathering) -> None:
     found.carry_purview("XMP", pairs, raw)
 
 
+def _gather_forms(document: pikepdf.Pdf, found: Gathering) -> None:
+    """Gather from a form of the kind XFA: XML in one stream or in several."""
+    form = document.Root.get("/AcroForm")
+    source = form.get("/XFA") if isinstance(form, pikepdf.Dictionary) else None
+    for part in source if isinstance(source, pikepdf.Array) else (source,):
+        if isinstance(part, pikepdf.Stream):
+            try:
+                found.add_lines(
+                    "form", "XFA", re.sub(r"<[^<>]*>", "\n", unescape(_decoded(part.read_bytes()))).split("\n")
+                )
+            except pikepdf.PdfError:
+                found.problem("its XFA form cannot be unpacked")
+
+
+def _gather_stamp(annotation: pikepdf.Dictionary | pikepdf.Stream, found: Gathering) -> None:
+    """Gather what is printed by an annotation that has a look of its own or one of the standard's names."""
+    if annotation.get("/Subtype") not in (pikepdf.Name.Stamp, pikepdf.Name.FreeText):
+        return
+    name, look = annotation.get("/Name"), annotation.get("/AP")
+    if isinstance(name, pikepdf.Name):
+        found.add("annotation", "", str(name).lstrip("/"))
+    normal = look.get("/N") if isinstance(look, pikepdf.Dictionary) else None
+    if isinstance(normal, pikepdf.Stream):
+        try:
+            found.add("annotation", "", _printed(normal))
+        except pikepdf.PdfError:
+            return
+
+
+def _printed(look: pikepdf.Stream) -> str:
+    """Return the strings that a stream prints, each line of them by itself."""
+    printed: list[str] = []
+    for operands, operator in pikepdf.parse_content_stream(look, "Tj TJ ' \" Td TD T* Tm"):
+        if str(operator) not in {"Tj", "TJ", "'", '"'}:
+            printed.append("\n")
+            continue
+        for operand in operands:
+            strings = operand if isinstance(operand, pikepdf.Array) else (operand,)
+            printed += [str(string) for string in strings if isinstance(string, pikepdf.String)]
+    return "".join(printed)
+
+
 def _gather_object(item: object, found: Gathering, depth: int) -> None:
     if depth > _DEEPEST:
         return
@@ -127,6 +194,7 @@ def _gather_object(item: object, found: Gathering, depth: int) -> None:
         return
     if not isinstance(item, pikepdf.Dictionary | pikepdf.Stream):
         return
+    _gather_stamp(item, found)
     for key in item.keys():  # noqa: SIM118 - a dictionary of the library
         kind = _WORDS.get(key)
         if kind is None and key not in _NESTED:

@@ -65,7 +65,11 @@ _WORDS = (
     "label",
     "summary",
     "download",
+    "srcdoc",
 )
+# Attributes that hold lists of names, code or drawings.
+_NO_WORDS = frozenset({"class", "style", "href", "src", "srcset", "sizes", "rel", "d", "points", "transform", "rev"})
+_TWO_WORDS = re.compile(r"[^\W\d_]\s+[^\W\d_]")
 _CSS_TEXT = re.compile(r"""content\s*:\s*(?:"([^"\n]{1,2000})"|'([^'\n]{1,2000})')""")
 _LINK_TITLE = re.compile(
     r"""\]\([^()\n"']{0,2000}["']([^"'\n]{1,500})["']\s*\)|^\s*\[[^\]\n]{1,200}\]:\s*\S+\s+["'(]([^"'()\n]{1,500})""",
@@ -99,6 +103,9 @@ def gather_html(source: str, found: Gathering, place: str) -> None:
     for element in root.iter():
         _gather_element(element, found, place)
     found.add_lines("text that is not shown", place, _lines(root))
+    if "<rt" in source or "<RT" in source:
+        etree.strip_elements(root, "rt", "rp", with_tail=False)
+        found.add_lines("text without its readings", place, _lines(root))
 
 
 def _gather_element(element: etree._Element, found: Gathering, place: str) -> None:
@@ -124,9 +131,11 @@ def _gather_element(element: etree._Element, found: Gathering, place: str) -> No
         if "json" in (element.get("type") or ""):
             found.add("data", place, element.text or "")
     else:
-        for name in _WORDS:
-            if value := element.get(name):
+        for name, value in element.attrib.items():
+            if name in _WORDS:
                 found.add(f"attribute {name}", place, value)
+            elif " " in value and name not in _NO_WORDS and _TWO_WORDS.search(value):
+                found.add("attribute", place, value)
         if (link := element.get("href") or element.get("src")) and not link.startswith("data:"):
             found.add("link", place, link)
 

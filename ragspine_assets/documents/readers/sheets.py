@@ -111,7 +111,7 @@ class _Workbook:
         for merged in root.iter(f"{SHEET}mergeCell"):
             self._repeat(merged.get("ref", ""), rows, hidden_rows, hidden)
         if child(root, f"{SHEET}headerFooter") is not None:
-            texts = (part.text or "" for part in root.find(f"{SHEET}headerFooter") or ())
+            texts = (part.text or "" for part in root.iterfind(f"{SHEET}headerFooter/*"))
             self.left_out["headers and footers"] += sum(1 for text in texts if text.strip())
         self._package.forget(name)
         yield self._table(rows)
