@@ -221,8 +221,9 @@ def _stamped(meta: DocumentMeta) -> DocumentMeta:
     return replace(meta, sensitivity=label, **repaired)
 
 
-def _is_storable(value: str) -> bool:
-    if value.isascii():
+def _is_storable(value: object) -> bool:
+    # What is no string is left for `_require_storable`, which fails its document and no other.
+    if not isinstance(value, str) or value.isascii():
         return True
     try:
         value.encode()
@@ -232,7 +233,10 @@ def _is_storable(value: str) -> bool:
 
 
 def _require_storable(meta: DocumentMeta) -> None:
-    # An id that UTF-8 cannot hold must fail its document and not a whole batch.
+    # What cannot be stored must fail its document and not a whole batch.
+    for item in fields(meta):
+        if not isinstance(getattr(meta, item.name), str):
+            raise ChunkerError(meta, f"its {item.name} is no string")
     if not _is_storable(meta.doc_id):
         raise ChunkerError(meta, "its id holds characters that UTF-8 cannot store")
 

@@ -180,14 +180,15 @@ class DomainProfile:
         shown, and what ``[home]`` says over the dimension ``entity``.
         """
         spec = self.dimension("entity")
-        shown = (*(spec.labels.items() if spec else ()), *self.home_entity_labels.items())
-        return MappingProxyType(
-            {
-                **{name: code for code, name in shown if name},
-                **(spec.synonyms if spec else {}),
-                **self.home_entity_synonyms,
-            }
-        )
+        shown = (*self.home_entity_labels.items(), *(spec.labels.items() if spec else ()))
+        named: dict[str, str] = {}
+        for name, code in (
+            *self.home_entity_synonyms.items(),
+            *(spec.synonyms.items() if spec else ()),
+            *((name, code) for code, name in shown if name),
+        ):
+            named.setdefault(name, code)
+        return MappingProxyType(named)
 
 
 _Value = TypeVar("_Value")

@@ -109,8 +109,13 @@ def test_a_document_that_cannot_be_cut_is_reported_and_does_not_stop_the_others(
 
 
 def test_metadata_that_cannot_be_stored_fail_their_document_only() -> None:
-    (batch,) = chunk_batches([document("a", "bad", title="\ud800"), document("b", "good")])
-    assert [doc_id for doc_id, _ in batch.failed] == ["bad"]
+    unnamed = document("c", "unnamed")
+    object.__setattr__(unnamed.meta, "title", 7)
+    (batch,) = chunk_batches([document("a", "\ud800"), unnamed, document("b", "good")])
+    assert batch.failed == [
+        ("\ud800", "its id holds characters that UTF-8 cannot store"),
+        ("unnamed", "its title is no string"),
+    ]
     assert [done.doc_id for done in batch.documents] == ["good"]
 
 

@@ -24,6 +24,7 @@ REGISTERED = [
     "book",
     "parent_child",
     "sentence_window",
+    "structure",
 ]
 META = DocumentMeta("reports/annual.md", entity="NORD", sensitivity="CONFIDENTIAL", source_locator_prefix="annual.md!1")
 TEXT = "\n\n".join(
@@ -72,7 +73,7 @@ def test_every_chunk_names_its_document_and_paragraphs(
 def test_every_registered_name_is_tried() -> None:
     with pytest.raises(ValueError, match="unknown chunker") as caught:
         make_chunker("no such chunker")
-    listed = str(caught.value).split("built in: ")[1].split(";")[0].split(", ")
+    listed = str(caught.value).split("Built in: ")[1].split(";")[0].split(", ")
     tried = {type(make_chunker(spec)) for spec in REGISTERED}
     assert {type(make_chunker(name)) for name in listed} == tried
 

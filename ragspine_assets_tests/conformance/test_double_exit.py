@@ -32,7 +32,7 @@ SECRET = "zanzibar"
 QUERIES = ["zanzibar takeover", "solar zanzibar", "solar", "takeover price"]
 CORPUS = [
     *(chunk(f"solar report {n}", "open", n) for n in range(12)),
-    chunk("solar takeover price zanzibar", "open", 12, sensitivity="restricted"),
+    chunk("solar takeover price zanzibar", "spelled", 0, sensitivity="restricted"),
     chunk("zanzibar takeover", "secret", 0, sensitivity="RESTRICTED", title=SECRET, window_text=f"all of {SECRET}"),
     chunk("zanzibar price", "unlabelled", 0, sensitivity="", parent_locator=SECRET),
     chunk("zanzibar", "odd", 0, sensitivity="top secret"),

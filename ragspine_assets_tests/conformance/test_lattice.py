@@ -65,7 +65,7 @@ def _labels(number: int) -> list[tuple[object, bool]]:
 
 
 LABELS = _labels(10_000)
-CHUNKS = [chunk(f"solar {n}", "d", n, sensitivity=label) for n, (label, _) in enumerate(LABELS)]  # pyright: ignore[reportArgumentType]
+CHUNKS = [chunk(f"solar {n}", f"d{n:05}", sensitivity=label) for n, (label, _) in enumerate(LABELS)]  # pyright: ignore[reportArgumentType]
 EXPECTED = [c.chunk_id for c, (_, lower) in zip(CHUNKS, LABELS, strict=True) if lower]
 
 
