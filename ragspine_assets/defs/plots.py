@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dagster import AssetExecutionContext, MarkdownMetadataValue, MetadataValue
 
@@ -39,6 +39,11 @@ def _axes(width: float, height: float) -> "tuple[Figure, Axes]":
 
 
 def _picture(figure: "Figure", words: str) -> MarkdownMetadataValue:
+    from matplotlib.text import Text
+
+    for shown in figure.findobj(Text):
+        # A name with two dollar signs is no mathematics.
+        cast("Text", shown).set_parse_math(False)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # A name of 255 letters leaves no room for the drawing; it is cached_plot all the same.

@@ -4,10 +4,13 @@ Belongs here: starting a run because something changed, and telling somebody tha
 finding out what changed; the run does that, and does no more than is needed.
 """
 
+import hmac
+import secrets
 import time
 from collections.abc import Mapping
 
 from dagster import (
+    DagsterInstance,
     DagsterRunStatus,
     DefaultSensorStatus,
     RunFailureSensorContext,
@@ -82,9 +85,10 @@ def look_for_changes(
     launches a key twice: a state that comes back is a change like any other.
     """
     try:
-        digest = watch_digest(config.source, profile=config.profile, facts=config.facts)
+        watched = watch_digest(config.source, profile=config.profile, facts=config.facts)
     except SourceError as error:
         return SkipReason(f"Nothing can be watched: {error}.")
+    digest = keyed_digest(context.instance, watched)
     close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
     again = ""
     if digest == context.cursor:
@@ -100,6 +104,21 @@ def look_for_changes(
         tags={**selection_tags(config), DIGEST_TAG: digest, **({"ragspine/again": again} if again else {})},
     )
     return SensorResult(run_requests=[request], cursor=digest)
+
+
+_KEY = "ragspine: key of what is watched"
+
+
+def keyed_digest(instance: DagsterInstance, digest: str) -> str:
+    """Return a digest that may be shown: names of RESTRICTED files are in it, and cursors and tags are read by anybody.
+
+    Its key lies in the history's own database. The store's key is out of reach here: a run may hold the store.
+    """
+    key = instance.run_storage.get_cursor_values({_KEY}).get(_KEY)
+    if key is None:
+        key = secrets.token_hex(32)
+        instance.run_storage.set_cursor_values({_KEY: key})
+    return hmac.new(bytes.fromhex(key), digest.encode(), "sha256").hexdigest()
 
 
 def _worth_another_try(context: SensorEvaluationContext, digest: str) -> tuple[str, str]:

@@ -9,10 +9,11 @@ import duckdb
 
 from ragspine_assets.policy import document_reference
 
-_OPEN_IDS = """
+OPEN_DOCUMENTS = """
     SELECT doc_id FROM (SELECT doc_id, sensitivity FROM document UNION ALL SELECT doc_id, sensitivity FROM narrative_chunk)
     GROUP BY doc_id HAVING bool_and(coalesce(sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL'), FALSE))
 """
+"""SQL for the ids of documents that may be named outside: nothing the store holds of them is RESTRICTED, in any version."""
 
 
 def reference_key(connection: duckdb.DuckDBPyConnection) -> bytes:
@@ -43,7 +44,7 @@ def references(connection: duckdb.DuckDBPyConnection) -> Callable[[str], str]:
             key = reference_key(connection)
             # On a connection of its own, since somebody may be reading from this one.
             with connection.cursor() as own:
-                open_ids.update(row[0] for row in own.execute(_OPEN_IDS).fetchall())
+                open_ids.update(row[0] for row in own.execute(OPEN_DOCUMENTS).fetchall())
         return doc_id if doc_id in open_ids else document_reference(doc_id, key)
 
     return name

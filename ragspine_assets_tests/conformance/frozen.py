@@ -18,6 +18,7 @@ from ragspine_assets.pipeline import activate_staged, stage_chunks, sync_documen
 from ragspine_assets.pipeline.overview import document_overview, staged_overview, store_overview
 from ragspine_assets.policy import load_profile
 from ragspine_assets.store import ChunkStore
+from ragspine_assets.store.references import set_setting
 
 DEMO = Path(__file__).resolve().parents[2] / "data"
 GOLDEN = Path(__file__).parent / "golden" / "default.json"
@@ -46,6 +47,9 @@ def freeze(source: Path, store: ChunkStore, *, workers: int = 1, chunker: str = 
     """Run the stages over a copy of the demo corpus and return everything that was stored, without times."""
     profile = load_profile(DEMO / "profile.toml")
     with store:
+        with store.connect() as connection:
+            # Data versions are keyed, by a key that each store makes for itself.
+            set_setting(connection, "reference_key", bytes(32).hex())
         sync_documents(
             store,
             source,

@@ -18,6 +18,7 @@ from ragspine_assets.defs import build_defs, failures, launch, sensors
 from ragspine_assets.defs.failures import FailedRun, explain_failure
 from ragspine_assets.defs.run_process import PROCESS_TAG, ProcessIdentity, own_identity
 from ragspine_assets.defs.runs import take_turn
+from ragspine_assets.documents.watching import watch_digest
 from ragspine_assets.store import ChunkStore, StoreBusyError
 
 CANARY = "Zanzibarquux"
@@ -118,6 +119,15 @@ def test_the_first_look_asks_for_a_run_that_carries_the_selection(
     assert request.tags["ragspine/chunker"] == "parent_child"
     assert request.run_config["resources"]["chunker"]["config"]["spec"] == "parent_child"
     assert request.run_config["resources"]["relation_extractor"]["config"]["spec"] == "none"
+
+
+def test_names_cannot_be_tried_out_from_what_the_sensor_shows(watch: Watch, service: ServiceConfig) -> None:
+    computed = watch_digest(service.source, profile=service.profile, facts=service.facts)
+    assert computed not in f"{watch.cursor} {watch.keys}"
+    with dg.DagsterInstance.ephemeral() as another:
+        elsewhere = Watch(service, another)
+        elsewhere.tick()
+    assert elsewhere.cursor != watch.cursor
 
 
 def test_a_thousand_looks_at_an_unchanged_folder_ask_for_nothing(watch: Watch) -> None:

@@ -1,6 +1,6 @@
 """Pictures are cached_plot again only where somebody could see a difference (SPEC 6.1)."""
 
-from ragspine_assets.defs.plots import to_the_pixel
+from ragspine_assets.defs.plots import LABEL_COLOURS, network, stacked_bars, to_the_pixel
 
 
 def test_small_counts_are_shown_as_they_are() -> None:
@@ -17,3 +17,9 @@ def test_one_chunk_more_among_thousands_gives_the_same_picture_and_hundreds_more
 def test_no_bar_is_off_by_more_than_half_a_pixel_of_two_hundred() -> None:
     counts = [12_345, 7_049, 55, 0, 20_049]
     assert all(abs(a - b) <= max(counts) / 400 for a, b in zip(to_the_pixel(counts), counts, strict=True))
+
+
+def test_a_name_that_looks_like_mathematics_is_drawn_as_it_is() -> None:
+    broken = "$\\frac$"
+    assert "base64" in stacked_bars({broken: {"PUBLIC": 1}}, LABEL_COLOURS, broken).md_str.partition(broken)[2]
+    assert "base64" in network([(broken, "doc", broken)], [], "").md_str
