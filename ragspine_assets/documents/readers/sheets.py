@@ -110,9 +110,9 @@ class _Workbook:
         self.left_out["hidden columns"] += len(hidden_columns)
         for merged in root.iter(f"{SHEET}mergeCell"):
             self._repeat(merged.get("ref", ""), rows, hidden_rows, hidden)
-        if child(root, f"{SHEET}headerFooter") is not None:
-            texts = (part.text or "" for part in root.iterfind(f"{SHEET}headerFooter/*"))
-            self.left_out["headers and footers"] += sum(1 for text in texts if text.strip())
+        around = child(root, f"{SHEET}headerFooter")
+        if around is not None:
+            self.left_out["headers and footers"] += sum(1 for part in around if (part.text or "").strip())
         self._package.forget(name)
         yield self._table(rows)
         for relation in self._package.relations(name).values():
