@@ -72,6 +72,9 @@ class ServiceConfig:
     notifier: str = _setting("", "Called with each failed run: `module:function`; empty for none.")
     ui_origins: str = _setting("", "Addresses under which a proxy shows the UI, separated by commas.")
     allow_mass_removal: bool = _setting(False, "Go on although more than half of the documents are gone.")
+    allow_lower_labels: bool = _setting(
+        False, "Go on although labels fall because what set them is gone: rows, keywords, the profile."
+    )
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ServiceConfig:

@@ -19,7 +19,7 @@ import yaml
 from ragspine_assets.documents.decoding import UndecodableText, decode_text
 from ragspine_assets.documents.metadata import MetadataTable, metadata_table_of
 from ragspine_assets.documents.source import SUPPORTED_SUFFIXES
-from ragspine_assets.pipeline.documents import unmatched_rows
+from ragspine_assets.pipeline.documents import lost_labels, unmatched_rows
 from ragspine_assets.policy import Sensitivity, SensitivityPolicy, document_reference, fold_text, read_label
 from ragspine_assets.store.chunk_store import ChunkStore
 from ragspine_assets.store.labels import rank_of
@@ -56,11 +56,17 @@ def audit_labels(store: ChunkStore) -> AuditResult:
     )
 
 
-def audit_source(store: ChunkStore, root: str | Path, metadata: MetadataTable | None = None) -> AuditResult:
+def audit_source(
+    store: ChunkStore,
+    root: str | Path,
+    metadata: MetadataTable | None = None,
+    default_level: str = Sensitivity.INTERNAL,
+) -> AuditResult:
     """Every supported file below the source root has a state in the store (SPEC 1.6).
 
-    Files that came after the last intake are counted as waiting; failed documents, documents without text and rows of
-    ``metadata.csv`` that match nothing are warnings.
+    Files that came after the last intake are counted as waiting; failed documents, documents without text, files with one
+    id and rows of ``metadata.csv`` that match nothing are warnings. A row with a label above ``default_level`` that names
+    no document, however it is read, is an error: something secret may be served without its label (SPEC 1.8).
     """
     result = AuditResult()
     with store.connect() as connection:
@@ -71,6 +77,12 @@ def audit_source(store: ChunkStore, root: str | Path, metadata: MetadataTable | 
         waiting = 0
         present: set[str] = set()
         for doc_id, changed in _files_below(root):
+            if doc_id in present:
+                reference = document_reference(doc_id, reference_key(connection))
+                result.warnings.append(
+                    f"{reference}: two files have this id after NFC, the second is not read; rename it"
+                )
+                continue
             result.checked += 1
             present.add(doc_id)
             if states.get(doc_id, "removed") != "removed":
@@ -92,16 +104,18 @@ def audit_source(store: ChunkStore, root: str | Path, metadata: MetadataTable | 
             result.warnings.append(f"{name(doc_id)} {status}: {reason or 'the file holds no text'}")
     if metadata is not None:
         result.warnings += unmatched_rows(metadata, present)
+        for sentence in lost_labels(metadata, present | states.keys(), read_label(default_level)):
+            result.violate(sentence)
     return result.conclude(
         f"All {result.checked} files are accounted for.",
-        "files of the source have no state in the store though they were there at the last run. Run refresh.",
+        "files of the source have no state in the store though they were there at the last run, or rows of metadata.csv "
+        "with a label that name no file. Correct the rows, then run refresh.",
     )
 
 
 def _files_below(root: str | Path) -> Iterator[tuple[str, float]]:
     """Walk the folder plainly: ids of supported regular files, with the time of their last change of any kind."""
     base = os.fspath(root)
-    seen: set[str] = set()
     for folder, folders, names in os.walk(base):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         below = os.path.relpath(folder, base)
@@ -115,9 +129,8 @@ def _files_below(root: str | Path) -> Iterator[tuple[str, float]]:
                 state = os.lstat(os.path.join(folder, file_name))
             except (UnicodeEncodeError, FileNotFoundError):
                 continue
-            if stat.S_ISREG(state.st_mode) and relative != "metadata.csv" and doc_id not in seen:
+            if stat.S_ISREG(state.st_mode) and relative != "metadata.csv":
                 yield doc_id, state.st_ctime
-            seen.add(doc_id)
 
 
 def audit_source_labels(store: ChunkStore, root: str | Path, policy: SensitivityPolicy) -> AuditResult:

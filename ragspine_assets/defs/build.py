@@ -49,6 +49,7 @@ def build_defs(
             time_limit_s=config.time_limit_s,
             workers=config.workers,
             allow_mass_removal=config.allow_mass_removal,
+            allow_lower_labels=config.allow_lower_labels,
         ),
         "store": StoreResource(
             path=config.store,

@@ -19,7 +19,7 @@ from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
 from ragspine_assets.chunking.factory import chunker_names
 from ragspine_assets.documents.extraction import ExtractionLimits
-from ragspine_assets.documents.metadata import MetadataTable, metadata_table_of
+from ragspine_assets.documents.metadata import MetadataTable, read_metadata_table
 from ragspine_assets.errors import SettingError
 from ragspine_assets.graph import (
     RelationExtractor,
@@ -75,7 +75,7 @@ class SourceResource(_Strict):
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "path": "source", "max_file_bytes": "max_file_bytes", "time_limit_s": "time_limit_s", "workers": "workers",
-        "allow_mass_removal": "allow_mass_removal",
+        "allow_mass_removal": "allow_mass_removal", "allow_lower_labels": "allow_lower_labels",
     }  # fmt: skip
 
     path: str = Field("data/raw", description="Folder with the documents; walked recursively.")
@@ -85,14 +85,17 @@ class SourceResource(_Strict):
     allow_mass_removal: bool = Field(
         False, description="Go on although more than half of the documents are gone from the folder."
     )
+    allow_lower_labels: bool = Field(
+        False, description="Go on although labels fall because what set them is gone: rows, keywords, the profile."
+    )
 
     def limits(self) -> ExtractionLimits:
         """Return what parsing one file may cost."""
         return ExtractionLimits(max_bytes=self.max_file_bytes, time_limit_s=self.time_limit_s)
 
     def metadata_table(self) -> MetadataTable:
-        """Read ``metadata.csv`` of the folder; without one, no document has a row."""
-        return metadata_table_of(self.path)
+        """Read ``metadata.csv`` of the folder; where there is none, or it may not be read, the table says why."""
+        return read_metadata_table(self.path)
 
 
 class StoreResource(_Strict):

@@ -12,33 +12,58 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from ragspine_assets.documents.citations import DocumentNames, fold_path
 from ragspine_assets.documents.frontmatter import METADATA_KEYS, FrontMatter
 from ragspine_assets.documents.headers import header_problems
 from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
-from ragspine_assets.documents.source import METADATA_FILE
+from ragspine_assets.documents.source import METADATA_FILE, UnsafeFileError, read_regular
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.policy.globs import glob_regex
 from ragspine_assets.policy.labelling import Finding, LabelVerdict, SensitivityPolicy, explain_words, reason_of
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
 
 _ID = "doc_id"
+_MAX_BYTES = 256 << 20
 _DESCRIPTIVE = tuple(name for name in METADATA_KEYS if name != "sensitivity")
 _EMPTY: Mapping[str, str] = MappingProxyType({})
 
 ROW_REASON = "row of metadata.csv"
 GLOB_REASON = "glob row of metadata.csv"
 FRONT_MATTER_REASON = "front matter"
+SPELLED_REASON = "metadata.csv: a row that spells the path in another way"
 UNPARSED_REASON = "front matter that cannot be parsed"
 
 
 class MetadataError(RagspineError, ValueError):
     """A ``metadata.csv`` that cannot be used; the message lists every fault by line and quotes no cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpelledRow:
+    """A row with a label whose path is no document's, as it is written.
+
+    Attributes:
+        line: where it stands in ``metadata.csv``.
+        path: its path or glob.
+        label: what it says.
+        named: the documents that the path names once folded; empty if it names none.
+    """
+
+    line: int
+    path: str
+    label: Sensitivity
+    named: frozenset[str]
+
+    @property
+    def reason(self) -> str:
+        """The reason of a label that comes from it."""
+        return f"{SPELLED_REASON} (line {self.line})"
 
 
 @dataclass(frozen=True)
@@ -49,11 +74,23 @@ class MetadataTable:
         exact: ``doc_id`` (NFC) to the row's cells, stripped; every column of the file is present.
         globs: ``(glob, cells)`` in the order of the file.
         lines: key of each row (path or glob) to its line in the file.
+        missing: why there are no rows, as in "is not there"; '' where there are some, or nobody looked for a file.
+        refused: whether that is because the file may not or cannot be read; then it may have said anything.
     """
 
     exact: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: MappingProxyType({}))
     globs: tuple[tuple[str, Mapping[str, str]], ...] = ()
     lines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    missing: str = field(default="", compare=False)
+    refused: bool = field(default=False, compare=False)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.exact) + len(self.globs)
+
+    def __bool__(self) -> bool:
+        """A table is there also when it has no rows."""
+        return True
 
     @cached_property
     def _compiled(self) -> tuple[re.Pattern[str], ...]:
@@ -87,12 +124,36 @@ class MetadataTable:
         )
         return tuple(sorted(missing, key=lambda key: self.lines.get(key, 0)))
 
+    def spelled_differently(self, doc_ids: Collection[str]) -> tuple[SpelledRow, ...]:
+        """Return the rows with a label that match no document as they are written, and what they name once folded.
+
+        Slashes, case, width, characters that do not show, ``./``, ``..``, the ending, a folder: whoever wrote a label
+        meant something by the path, so what it may name gets at least that label (SPEC 1.8).
+        """
+        found: list[SpelledRow] = []
+        names = DocumentNames(doc_ids)
+        folded: dict[str, str] = {}
+        for key in self.unmatched(doc_ids):
+            cells = self._literal[key] if key in self._literal else self.exact[key]
+            if "sensitivity" not in cells:
+                continue
+            if is_glob(key) and not (named := names.same_path(key)):
+                folded = folded or {doc_id: fold_path(doc_id) for doc_id in doc_ids}
+                pattern = re.compile(r"(?:.*/)?" + glob_regex(fold_path(key)) + r"\Z", re.DOTALL)
+                named = frozenset(doc_id for doc_id, path in folded.items() if pattern.match(path))
+            elif not is_glob(key):
+                named = names.named(key, folders=True)
+            found.append(SpelledRow(self.lines.get(key, 0), key, read_label(cells["sensitivity"]), named))
+        return tuple(found)
+
     def __getstate__(self) -> dict[str, object]:
         """Let a table travel between processes, which read-only mappings do not."""
         return {
             "exact": {key: dict(cells) for key, cells in self.exact.items()},
             "globs": tuple((glob, dict(cells)) for glob, cells in self.globs),
             "lines": dict(self.lines),
+            "missing": self.missing,
+            "refused": self.refused,
         }
 
     def __setstate__(self, state: Mapping[str, object]) -> None:
@@ -112,16 +173,57 @@ def metadata_table_of(root: str | Path) -> MetadataTable:
     A file that is there and cannot be read is an error, never an empty table: it may raise labels.
 
     Raises:
-        MetadataError: as for `load_metadata_table`, and if the file or its folder cannot be read.
+        MetadataError: as for `load_metadata_table`, and if the file may not or cannot be read.
     """
+    table = read_metadata_table(root)
+    if table.refused:
+        message = f"metadata.csv of the source {table.missing}"
+        raise MetadataError(message)
+    return table
+
+
+def read_metadata_table(root: str | Path) -> MetadataTable:
+    """Read ``metadata.csv`` of a source folder, or say why there is none; for whoever judges what is missing (SPEC 1.8).
+
+    No link is followed out of the source, and nothing but a regular file is opened.
+
+    Raises:
+        MetadataError: as for `load_metadata_table`.
+    """
+    base = os.path.realpath(root)
+    path = os.path.join(base, METADATA_FILE)
     try:
-        return load_metadata_table(Path(root) / METADATA_FILE)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return MetadataTable()
+        if os.path.islink(path):
+            path = os.path.realpath(path, strict=True)
+            if not path.startswith(base.rstrip("/") + "/"):
+                return MetadataTable(
+                    missing="is a link that leaves the source; put the file itself into the folder", refused=True
+                )
+        # Without O_NONBLOCK a pipe would hang the run.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        if os.path.islink(os.path.join(base, METADATA_FILE)):
+            missing = "is a link that leads nowhere; mount what it leads to, or put the file itself into the folder"
+            return MetadataTable(missing=missing, refused=True)
+        return MetadataTable(missing="is not there")
     except OSError as error:
-        why = os.strerror(error.errno).lower() if error.errno else type(error).__name__
-        message = f"metadata.csv of the source cannot be read ({why}); change the permissions of it or of its folder"
-        raise MetadataError(message) from None
+        return _unreadable(error)
+    try:
+        data = read_regular(handle, _MAX_BYTES)
+    except UnsafeFileError as problem:
+        return MetadataTable(missing=f"{problem}; put a file there, or take it away", refused=True)
+    except OSError as error:
+        return _unreadable(error)
+    finally:
+        os.close(handle)
+    table = load_metadata_table(data)
+    return table if len(table) else replace(table, missing="holds no row" if data.strip() else "is empty")
+
+
+def _unreadable(error: OSError) -> MetadataTable:
+    why = os.strerror(error.errno).lower() if error.errno else type(error).__name__
+    what = f"cannot be read ({why}); change the permissions of it or of its folder"
+    return MetadataTable(missing=what, refused=True)
 
 
 def load_metadata_table(source: str | Path | bytes) -> MetadataTable:
@@ -173,6 +275,23 @@ def load_metadata_table(source: str | Path | bytes) -> MetadataTable:
             message += f"; and {len(problems) - 20} more"
         raise MetadataError(message)
     return MetadataTable(MappingProxyType(exact), tuple(globs.items()), MappingProxyType(lines))
+
+
+def is_table_of_metadata(suffix: str, text: str) -> bool:
+    """Tell whether a document is a table of metadata by its columns: it lists paths, titles and labels, maybe secret ones.
+
+    Args:
+        suffix: the file's suffix; only spreadsheets and tables are looked at.
+        text: its text as Markdown.
+    """
+    if suffix not in {".csv", ".xlsx", ".xls"}:
+        return False
+    for line in text[: 1 << 14].split("\n")[:20]:
+        cells = [re.sub(r"[\\*`]", "", cell).strip().casefold() for cell in re.split(r"[|,;\t]", line.strip(" |"))]
+        cells = [cell for cell in cells if cell]
+        if _ID in cells and len(cells) > 1 and set(cells) <= {_ID, *METADATA_KEYS}:
+            return True
+    return False
 
 
 def _decode(raw: bytes) -> str:
@@ -241,6 +360,7 @@ def resolve_metadata(
     front_matter: FrontMatter = _NO_FRONT_MATTER,
     file_title: str = "",
     policy: SensitivityPolicy | None = None,
+    spelled: SpelledRow | None = None,
 ) -> ResolvedMetadata:
     """Return the metadata and the label of one document (SPEC 1.7, 1.8).
 
@@ -256,6 +376,7 @@ def resolve_metadata(
         front_matter: the document's front matter, if its format has one.
         file_title: the title that the file itself states.
         policy: its keywords and markings are looked for in the values too: they are shown with the document.
+        spelled: the row with the highest label that spells the document's path in another way: the label is at least its.
     """
     row, glob_row = table.row_for(doc_id), table.globs_for(doc_id)
     derived = {"title": _one_line(file_title), "period": period_from_filename(doc_id)}
@@ -265,6 +386,8 @@ def resolve_metadata(
         values |= {name: value for name in source.keys() & values.keys() if (value := _one_line(source[name]))}
     findings = explain_words(list(values.items()), policy) if policy is not None else ()
     label, reason, problems = _label(row, glob_row, front_matter, verdict, findings)
+    if spelled is not None and spelled.label > label:
+        label, reason = spelled.label.value, spelled.reason
     return ResolvedMetadata(**values, sensitivity=label, label_reason=reason, problems=tuple(problems))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import unicodedata
 from collections import Counter
@@ -19,6 +20,7 @@ from typing import Self
 from urllib.parse import quote_from_bytes
 
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.folding import fold_text
 
 from .formats import BY_SUFFIX
 
@@ -27,6 +29,17 @@ SUPPORTED_SUFFIXES: frozenset[str] = frozenset(BY_SUFFIX)
 
 METADATA_FILE = "metadata.csv"
 """Name of the metadata table at the root; it is no document (SPEC 1.7)."""
+
+OTHER_TABLE = (
+    "a table of metadata is read only from metadata.csv at the root of the source, as CSV: move it there, or give the file "
+    "another name and other columns if it is a document"
+)
+"""Why a file that looks like a table of metadata is neither read as one nor taken for a document (SPEC 1.7)."""
+
+_TABLE_NAME = re.compile(
+    r"metadata(?:[ ._-]*(?:\(\d+\)|\d+|copy|kopie|copia|old|new|bak|backup|orig|draft|final|v\d+))*"
+    r"\.(?:csv|tsv|tab|xlsx|xlsm|xlsb|xls|ods|json|parquet|numbers)(?:[.~_ -].*|~)?"
+)
 
 HIDDEN = "hidden"
 OFFICE_LOCK = "office lock file"
@@ -150,6 +163,9 @@ class _Walk:
             self.passed_over[HIDDEN] += 1
             return ""
         path = prefix + name
+        if path != METADATA_FILE and _TABLE_NAME.fullmatch(name.lower() if name.isascii() else fold_text(name)):
+            self.refused.append((document_id(path), OTHER_TABLE))
+            return ""
         if entry.is_symlink():
             self.links.append((path, name))
             return ""

@@ -26,9 +26,25 @@ import pyarrow as pa
 from ragspine_assets.documents.asides import ASIDES_VERSION
 from ragspine_assets.documents.extraction import ExtractionLimits, parser_for
 from ragspine_assets.documents.frontmatter import stored_front_matter
-from ragspine_assets.documents.metadata import ROW_REASON, MetadataTable, ResolvedMetadata, resolve_metadata
+from ragspine_assets.documents.metadata import (
+    GLOB_REASON,
+    ROW_REASON,
+    SPELLED_REASON,
+    MetadataTable,
+    ResolvedMetadata,
+    SpelledRow,
+    is_table_of_metadata,
+    resolve_metadata,
+)
 from ragspine_assets.documents.pool import ExtractionPool, batch_files, gather_rows
-from ragspine_assets.documents.source import SourceFile, SourceListing, SourceReader, UnsafeFileError, scan_source
+from ragspine_assets.documents.source import (
+    OTHER_TABLE,
+    SourceFile,
+    SourceListing,
+    SourceReader,
+    UnsafeFileError,
+    scan_source,
+)
 from ragspine_assets.documents.worker import DEFAULT_PARSER
 from ragspine_assets.policy import (
     FileLabels,
@@ -42,8 +58,8 @@ from ragspine_assets.policy import (
 )
 from ragspine_assets.store.chunk_store import ChunkStore
 from ragspine_assets.store.database import StoreError, registered, transaction
-from ragspine_assets.store.labels import Withdraw, raise_labels, record_label_changes
-from ragspine_assets.store.references import reference_key, set_setting
+from ragspine_assets.store.labels import Withdraw, raise_labels, rank_of, record_label_changes
+from ragspine_assets.store.references import reference_key, set_setting, setting
 from ragspine_assets.store.schema import TABLES
 from ragspine_assets.store.text_batches import TEXTS, WITHIN, in_groups
 
@@ -60,6 +76,32 @@ _METADATA = (
     "sensitivity",
     "label_reason",
 )
+COPY_REASON = "its bytes are those of a document with this label"
+"""Reason of the label of a renamed or copied file."""
+
+KEPT = "kept: "
+"""How the reason of a label begins that its file does not give any more and no row took back."""
+
+_OTHER_TABLE_REASON = "a table of metadata under another name"
+# Reasons that lie outside of the file: a change of its bytes says nothing about them.
+_OUTSIDE_THE_FILE = (
+    ROW_REASON, GLOB_REASON, SPELLED_REASON, COPY_REASON, _OTHER_TABLE_REASON, "file name pattern", "default level",
+    "the policy restricts",
+)  # fmt: skip
+_COPIES = """
+    WITH content AS (
+        SELECT doc_id, content_hash, {rank} AS rank FROM document
+        WHERE content_hash != '' AND characters > 0 AND status = 'ingested'
+        UNION ALL
+        SELECT e.doc_id, e.content_hash, greatest(e.rank, coalesce(d.rank, 0))
+        FROM (SELECT doc_id, content_hash, {rank} AS rank FROM earlier_content) e
+        LEFT JOIN (SELECT doc_id, {rank} AS rank FROM document) d USING (doc_id)
+    )
+    SELECT d.doc_id, max(c.rank) FROM (SELECT doc_id, content_hash, label_reason, {rank} AS rank FROM document
+        WHERE content_hash != '' AND characters > 0 AND status = 'ingested') d
+    JOIN content c ON c.content_hash = d.content_hash AND c.doc_id != d.doc_id AND c.rank > d.rank
+    WHERE d.label_reason != '{row}' GROUP BY ALL ORDER BY ALL
+"""
 _MAX_CHANGES = 500
 _BREAKER_SHARE = 0.5
 _BREAKER_MINIMUM = 10
@@ -67,6 +109,10 @@ _BREAKER_MINIMUM = 10
 
 class MassRemovalError(StoreError):
     """So many documents are gone that the source is more likely unmounted than emptied (SPEC 1.6)."""
+
+
+class LostLabelsError(StoreError):
+    """Labels would change because what set them is missing, and nobody said that they may (SPEC 1.8)."""
 
 
 @dataclass(frozen=True)
@@ -129,6 +175,7 @@ class _Known:
     retry: bool
     has_text: bool
     sensitivity: str
+    label_reason: str
 
 
 def sync_documents(
@@ -142,6 +189,7 @@ def sync_documents(
     parser: str = DEFAULT_PARSER,
     run_id: str = "",
     allow_mass_removal: bool = False,
+    allow_lower_labels: bool = False,
     withdraw: Withdraw | None = None,
     after_raise: Callable[[duckdb.DuckDBPyConnection], object] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -158,6 +206,7 @@ def sync_documents(
         parser: the function that parses a file, as ``module:function``.
         run_id: kept with every change of a label.
         allow_mass_removal: go on although most documents are gone.
+        allow_lower_labels: go on although labels go down, or the table of metadata or the policy is gone.
         withdraw: removes newly RESTRICTED documents from what was derived from them.
         after_raise: called whenever raised labels are in the store for good, before anything else can fail.
         progress: called with a line from time to time; the lines hold no names and no text.
@@ -168,6 +217,7 @@ def sync_documents(
     Raises:
         SourceError: the folder is missing or cannot be read.
         MassRemovalError: more than half of the documents, and more than ten, would be deactivated.
+        LostLabelsError: labels would go down, or move at all because the table or the policy is missing.
         StoreError: the store belongs to another folder.
     """
     root = Path(root)
@@ -181,12 +231,18 @@ def sync_documents(
     with store.connect() as connection:
         _claim_source(connection, store, root)
         stage = _Intake(connection, root, listing, metadata, policy, limits, run_id, withdraw, after_raise, report)
-        stage.raise_known_labels()
+        movement = stage.compare_labels()
+        stage.raise_labels(movement.raised_by_presence)
         stage.refuse_mass_removal(allow_mass_removal)
-        stage.extract(store, workers, parser, progress)
+        if not allow_lower_labels:
+            movement.refuse(stage.table_before)
+        stage.raise_labels(movement.raised_by_absence)
+        stage.extract(store, workers, parser, progress, allow_lower_labels=allow_lower_labels)
         stage.apply_metadata()
+        stage.raise_copies()
         stage.remove_gone(allow_mass_removal)
         stage.report_rows()
+        stage.remember(allow_mass_removal)
         set_setting(connection, "last_intake_at", str(began))
     return report
 
@@ -213,6 +269,69 @@ def suggested_store(root: str | Path) -> str:
     real = os.path.realpath(root)
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in os.path.basename(real)) or "source"
     return f"data/stores/{name}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:8]}.duckdb"
+
+
+Raises = dict[str, tuple[Sensitivity, str]]
+"""Document to its higher label and the reason for it."""
+
+
+@dataclass
+class LabelMovement:
+    """How labels of known documents would move in a run, before anything of it is written (SPEC 1.6, 1.8).
+
+    Attributes:
+        raised_by_presence: labels that a table, file or policy raises which is there: applied whatever else fails.
+        raised_by_absence: labels that go up because a row or a policy which lowered them is missing.
+        lowered: documents that would get a lower label without a row that says so, by reference, with the old reason.
+        rows_lost: documents whose label came from a row of their own that is no longer there.
+        rows_held: documents whose label came from a row of their own.
+        policy_is_missing: whether the policy is empty and was not.
+        table: the table of metadata.
+    """
+
+    table: MetadataTable
+    raised_by_presence: Raises = field(default_factory=dict)
+    raised_by_absence: Raises = field(default_factory=dict)
+    lowered: list[tuple[str, str]] = field(default_factory=list)
+    rows_lost: int = 0
+    rows_held: int = 0
+    policy_is_missing: bool = False
+
+    def refuse(self, table_before: int) -> None:
+        """Stop the run where a label would fall, or move at all for something that is missing.
+
+        Args:
+            table_before: rows of the table when a run last ended well.
+
+        Raises:
+            LostLabelsError: says what is missing, how many labels would move, and how to go on.
+        """
+        why: list[str] = []
+        if self.table.refused:
+            why.append(f"metadata.csv {self.table.missing}")
+        elif not len(self.table) and table_before:
+            why.append(f"metadata.csv {self.table.missing or 'has no rows'}; it had {table_before} rows")
+        elif self.rows_lost > _BREAKER_MINIMUM and self.rows_lost > self.rows_held * _BREAKER_SHARE:
+            why.append(f"metadata.csv has lost the rows of {self.rows_lost} of {self.rows_held} documents")
+        if self.policy_is_missing and (self.lowered or self.raised_by_absence):
+            why.append("the profile, or its section [sensitivity], is missing: run with PROFILE= as before")
+        if not why and not self.lowered:
+            return
+        count = len(self.lowered)
+        if count:
+            reasons = Counter(reason for _, reason in self.lowered).most_common(5)
+            said = ", ".join(f"{n} by: {reason}" for reason, n in reasons)
+            names = ", ".join(reference for reference, _ in self.lowered[:10]) + (", ..." if count > 10 else "")
+            why.append(
+                f"{count} documents would get a lower label though no row of theirs says so ({names}). Their labels were set {said}"
+            )
+        raise LostLabelsError(
+            "Labels would change because what set them is missing or says less: "
+            + "; ".join(why)
+            + ". Nothing of this "
+            "was written. Put back what is missing and run again, or write an exact row for each document into "
+            "metadata.csv. If it is meant, run once with allow_lower_labels set (make run ALLOW_LOWER_LABELS=1)."
+        )
 
 
 class _Intake:
@@ -246,7 +365,7 @@ class _Intake:
         self.known = {
             row[0]: _Known(*row[1:])
             for row in connection.execute(
-                "SELECT d.doc_id, status, bytes, content_hash, extraction, retry, t.doc_id IS NOT NULL, sensitivity "
+                "SELECT d.doc_id, status, bytes, content_hash, extraction, retry, t.doc_id IS NOT NULL, sensitivity, label_reason "
                 "FROM document d LEFT JOIN document_text t USING (doc_id)"
             ).fetchall()
         }
@@ -256,6 +375,14 @@ class _Intake:
         self.extracted: set[str] = set()
         self.noted: set[str] = set()
         self.stale: set[str] = set()
+        self.spelled: dict[str, SpelledRow] = {}
+        self.spelled_rows = metadata.spelled_differently(self.listed.keys() | self.refused.keys())
+        for row in self.spelled_rows:
+            for doc_id in row.named:
+                if doc_id not in self.spelled or row.label > self.spelled[doc_id].label:
+                    self.spelled[doc_id] = row
+        self.table_before = int(setting(connection, "metadata_rows") or 0)
+        self.most_documents = int(setting(connection, "most_documents") or 0)
         self._extraction = cache(self._extraction_of)
 
     def reference(self, doc_id: str, label: object) -> str:
@@ -309,23 +436,66 @@ class _Intake:
             file_title=str(row["file_title"]),
             verdict=verdict,
             policy=self.policy,
+            spelled=self.spelled.get(doc_id),
         )
 
-    def raise_known_labels(self) -> None:
-        """Apply raised labels before anything that can fail, in their own transaction (SPEC 1.6)."""
+    def compare_labels(self) -> LabelMovement:
+        """Compare the labels that known documents have with those they would get; nothing is written."""
         started = time.perf_counter()
-        raises: dict[str, tuple[Sensitivity, str]] = {}
-        for doc_id, row, _, resolved in self._resolved():
-            if not self._is_current(row, _state_of(row, resolved)):
+        movement = LabelMovement(self.metadata)
+        no_policy = self.policy == SensitivityPolicy()
+        gone = frozenset(self._gone())
+        for doc_id, row, verdict, resolved in self._resolved():
+            state = _state_of(row, resolved)
+            if not self._is_current(row, state):
                 self.stale.add(doc_id)
-            label = read_label(resolved.sensitivity)
-            if label.rank > read_label(row["sensitivity"]).rank:
-                raises[doc_id] = (label, resolved.label_reason)
-        if raises:
-            with transaction(self.connection):
-                raised = raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
-            self._raised(raises, raised)
+            held, label = read_label(row["sensitivity"]), read_label(state["sensitivity"])
+            had_row = row["label_reason"] == ROW_REASON
+            lost_row = had_row and "sensitivity" not in (self.metadata.row_for(doc_id) or ())
+            movement.rows_held += had_row
+            movement.rows_lost += lost_row
+            lost_policy = no_policy and row["policy_hash"] not in {"", self.policy_hash}
+            movement.policy_is_missing |= lost_policy
+            if doc_id in gone and label < held:
+                # Its row may well have gone with it; what it was stays as secret as it was.
+                self.stale.discard(doc_id)
+            elif label < held and state["label_reason"] != ROW_REASON:
+                movement.lowered.append((self.reference(doc_id, held), str(row["label_reason"])))
+            elif label > held:
+                absent = lost_row or (lost_policy and state["label_reason"] == verdict.reason)
+                raises = movement.raised_by_absence if absent else movement.raised_by_presence
+                raises[doc_id] = (label, state["label_reason"])
+        for doc_id, why in self.refused.items():
+            if why == OTHER_TABLE and doc_id in self.known:
+                movement.raised_by_presence[doc_id] = (Sensitivity.RESTRICTED, _OTHER_TABLE_REASON)
         self.report.seconds["labels"] += time.perf_counter() - started
+        return movement
+
+    def raise_labels(self, raises: Raises) -> None:
+        """Raise labels before anything that can fail, in their own transaction (SPEC 1.6)."""
+        if not raises:
+            return
+        with transaction(self.connection):
+            raised = raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
+        self._raised(raises, raised)
+
+    def raise_copies(self) -> None:
+        """Give each document at least the label of any other with the same bytes, also of earlier ones (SPEC 1.8)."""
+        rows = self.connection.execute(_COPIES.format(rank=rank_of("sensitivity"), row=ROW_REASON)).fetchall()
+        by_rank = {label.rank: label for label in Sensitivity}
+        raises = {doc_id: (by_rank[rank], COPY_REASON) for doc_id, rank in rows}
+        self.raise_labels(raises)
+        for doc_id in raises:
+            self.report.problems.append(
+                f"{document_reference(doc_id, self.key)}: its bytes are those of a document with a higher label, so it has "
+                "that label too; an exact row of metadata.csv may say otherwise"
+            )
+
+    def remember(self, reset: bool) -> None:
+        """Keep what this run knew, for the next one to judge its source by."""
+        set_setting(self.connection, "metadata_rows", str(len(self.metadata)))
+        ((now,),) = self.connection.execute("SELECT count(*) FROM document_text").fetchall()
+        set_setting(self.connection, "most_documents", str(now if reset else max(now, self.most_documents)))
 
     def apply_metadata(self) -> None:
         """Store what changed about documents whose file did not change."""
@@ -388,9 +558,12 @@ class _Intake:
 
     def _check_breaker(self, lost: int, allowed: bool) -> None:
         active = sum(known.has_text for known in self.known.values())
-        if not allowed and lost > _BREAKER_MINIMUM and lost > active * _BREAKER_SHARE:
+        # Half, and then half of the rest: what counts is what a good run knew, not what the last one left.
+        most = max(active, self.most_documents)
+        gone = lost + most - active
+        if not allowed and lost and gone > _BREAKER_MINIMUM and gone > most * _BREAKER_SHARE:
             raise MassRemovalError(
-                f"{lost} of {active} documents are gone from {self.root} or have become empty. If the folder was not "
+                f"{gone} of {most} documents are gone from {self.root} or have become empty. If the folder was not "
                 "mounted, mount it and run again; nothing was deactivated. If they were removed on purpose, run once "
                 "with allow_mass_removal set (make run ALLOW_MASS_REMOVAL=1)."
             )
@@ -398,7 +571,13 @@ class _Intake:
     # -- files -------------------------------------------------------------------------------------------------
 
     def extract(
-        self, store: ChunkStore, workers: int | None, parser: str, progress: Callable[[str], None] | None
+        self,
+        store: ChunkStore,
+        workers: int | None,
+        parser: str,
+        progress: Callable[[str], None] | None,
+        *,
+        allow_lower_labels: bool = False,
     ) -> None:
         """Parse every new or changed file, and store each batch in one transaction."""
         started = time.perf_counter()
@@ -417,7 +596,7 @@ class _Intake:
                 self.report.seconds["extraction"] += now - waiting
                 if batch is None:
                     break
-                self._store_batch(batch)
+                self._store_batch(batch, allow_lower_labels)
                 self.report.seconds["writing"] += time.perf_counter() - now
                 done += batch.num_rows
                 if progress and now - last > 2:
@@ -459,7 +638,7 @@ class _Intake:
         """What a stored parse depends on besides the bytes; a failure also depends on the limits."""
         return f"{parser_for(suffix)}, {_NORMALISER}, {ASIDES_VERSION}" + (f", {self.limits}" if failed else "")
 
-    def _store_batch(self, batch: pa.RecordBatch) -> None:
+    def _store_batch(self, batch: pa.RecordBatch, allow_lower_labels: bool) -> None:
         documents: list[dict[str, object]] = []
         texts: list[dict[str, object]] = []
         readings: list[dict[str, object]] = []
@@ -473,9 +652,19 @@ class _Intake:
             if row["status"] == "failed":
                 failed.append(row)
                 continue
+            if is_table_of_metadata(row["suffix"], row["text"]):
+                failed.append({**row, "status": "failed", "reason": OTHER_TABLE, "retry": False})
+                if known is not None:
+                    raises[doc_id] = (Sensitivity.RESTRICTED, _OTHER_TABLE_REASON)
+                continue
             document, resolved = self._document(row)
             if known is not None:
                 old, new = read_label(known.sensitivity), read_label(resolved.sensitivity)
+                if new < old and not allow_lower_labels and self._keeps_label(known, row, resolved):
+                    new = old
+                    reason = known.label_reason
+                    reason = reason if reason.startswith((KEPT, COPY_REASON)) else f"{KEPT}{reason}"
+                    document |= {"sensitivity": old.value, "label_reason": reason}
                 if new.rank > old.rank:
                     raises[doc_id] = (new, resolved.label_reason)
                 elif new.rank < old.rank:
@@ -484,12 +673,13 @@ class _Intake:
                 self.emptied.append((doc_id, document))
                 readings.append({"doc_id": doc_id, "file_labels": row["file_labels"]})
                 continue
-            self._note_extracted(row, known, resolved.sensitivity)
+            self._note_extracted(row, known, str(document["sensitivity"]))
             documents.append(document)
             if row["status"] == "ingested":
                 texts.append({"doc_id": doc_id, "text": row["text"], "page_starts": row["page_starts"]})
             readings.append({"doc_id": doc_id, "file_labels": row["file_labels"]})
         with transaction(self.connection):
+            self._remember_content([str(row["doc_id"]) for row in [*documents, *failed]])
             raised = raise_labels(self.connection, raises, run_id=self.run_id, withdraw=self.withdraw)
             record_label_changes(self.connection, lowered, run_id=self.run_id)
             self.report.lowered += len(lowered)
@@ -505,11 +695,23 @@ class _Intake:
     def _raised(self, labels: Mapping[str, tuple[Sensitivity, str]], raised: Sequence[str]) -> None:
         """Act on raised labels that are in the store for good: what happens to a document later names it by its new one."""
         self.report.raised += len(raised)
-        for doc_id, (label, _) in labels.items():
+        for doc_id, (label, reason) in labels.items():
             if doc_id in self.known:
-                self.known[doc_id] = replace(self.known[doc_id], sensitivity=str(label))
+                self.known[doc_id] = replace(self.known[doc_id], sensitivity=str(label), label_reason=reason)
         if raised and self.after_raise is not None:
             self.after_raise(self.connection)
+
+    @staticmethod
+    def _keeps_label(known: _Known, row: Mapping[str, object], resolved: ResolvedMetadata) -> bool:
+        """Tell whether a document keeps a higher label than its file, read anew, would give it (SPEC 1.8).
+
+        A label goes down by an exact row, and one that the file itself carried by a change of the file's bytes.
+        """
+        if resolved.label_reason == ROW_REASON or known.label_reason == _NOT_YET_LABELLED:
+            return False
+        if row["status"] == "no_text" or row["content_hash"] == known.content_hash or known.status == "removed":
+            return True
+        return known.label_reason.removeprefix(KEPT).startswith(_OUTSIDE_THE_FILE)
 
     def _document(self, row: Mapping[str, object]) -> tuple[dict[str, object], ResolvedMetadata]:
         """Build the state row of a parsed document, its metadata and label resolved."""
@@ -609,6 +811,9 @@ class _Intake:
             if doc_id not in self.refused
         ]
         with transaction(self.connection):
+            self._remember_content(
+                [*gone, *(str(row["doc_id"]) for row in refused), *(doc_id for doc_id, _ in self.emptied)]
+            )
             self._store_failed(refused)
             self.extracted.update(str(row["doc_id"]) for row in refused)
             self._update(
@@ -638,6 +843,11 @@ class _Intake:
                 outcome = "unchanged" if known.status == "ingested" else known.status
                 self.report.outcomes[outcome] += 1
         self.report.problems += unmatched_rows(self.metadata, self.listed.keys() | self.refused.keys())
+        self.report.problems += [
+            f"{document_reference(doc_id, self.key)}: {why}"
+            for doc_id, why in self.refused.items()
+            if why == OTHER_TABLE
+        ]
         for doc_id, label, problems in self.connection.execute(
             "SELECT doc_id, sensitivity, problems FROM document WHERE problems != '' AND status != 'removed' "
             "ORDER BY doc_id LIMIT 100"
@@ -645,6 +855,18 @@ class _Intake:
             self.report.problems += [f"{self.reference(doc_id, label)}: {line}" for line in problems.split("\n")]
 
     # -- rows --------------------------------------------------------------------------------------------------
+
+    def _remember_content(self, doc_ids: Sequence[str]) -> None:
+        """Keep the hashes of what documents hold now, with their labels, before others take their place."""
+        if not doc_ids:
+            return
+        with registered(self.connection, _ids=pa.table({"doc_id": pa.array(doc_ids, pa.string())})):
+            self.connection.execute(
+                "INSERT INTO earlier_content (doc_id, content_hash, sensitivity) "
+                "SELECT doc_id, content_hash, sensitivity FROM document SEMI JOIN _ids USING (doc_id) "
+                "WHERE content_hash != '' AND characters > 0 AND status = 'ingested' "
+                "EXCEPT SELECT doc_id, content_hash, sensitivity FROM earlier_content"
+            )
 
     def _replace(self, table: str, rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> None:
         if not rows:
@@ -699,9 +921,34 @@ def _hash(reader: SourceReader, file: SourceFile) -> str:
 
 def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[str]:
     """Return a sentence for each row of ``metadata.csv`` that matches no file; a path may be a secret, a line is none."""
+    spelled = {row.line: row for row in metadata.spelled_differently(doc_ids)}
+    sentences = []
+    for key in metadata.unmatched(doc_ids):
+        line = metadata.lines.get(key, 0)
+        row = spelled.get(line)
+        if row is not None and row.named:
+            what = (
+                f"the row spells the path in another way than the source; what it may name, {len(row.named)} files, has at "
+                "least its label: write the path as it is below the source"
+            )
+        else:
+            what = "the row matches no file of the source"
+        sentences.append(f"metadata.csv, line {line}: {what}")
+    return sentences
+
+
+def lost_labels(metadata: MetadataTable, doc_ids: AbstractSet[str], default: Sensitivity) -> list[str]:
+    """Return a sentence for each row with a label above the default that names no file, however it is read (SPEC 1.8).
+
+    Args:
+        metadata: the table.
+        doc_ids: every document there is or was: the row of a file that was removed is no error.
+        default: the label of a document about which nothing else says anything.
+    """
     return [
-        f"metadata.csv, line {metadata.lines.get(row, 0)}: the row matches no file of the source"
-        for row in metadata.unmatched(doc_ids)
+        f"metadata.csv, line {row.line}: a label above the default, and no file it is about; correct the path"
+        for row in metadata.spelled_differently(doc_ids)
+        if not row.named and row.label > default
     ]
 
 
@@ -712,10 +959,14 @@ def _metadata_columns(resolved: ResolvedMetadata) -> dict[str, object]:
 def _state_of(row: Mapping[str, object], resolved: ResolvedMetadata) -> dict[str, str]:
     """Return the columns that a document's metadata decide."""
     values = {name: str(getattr(resolved, name)) for name in _METADATA} | {"problems": "\n".join(resolved.problems)}
-    # The label of a file that was never read is not what its metadata say, unless somebody wrote a row for it.
-    unread = row["status"] == "failed" and row["label_reason"] == _NOT_YET_LABELLED
-    if unread and resolved.label_reason != ROW_REASON:
-        values |= {"sensitivity": str(row["sensitivity"]), "label_reason": str(row["label_reason"])}
+    reason = str(row["label_reason"])
+    # The label of a file that was never read is not what its metadata say, unless somebody wrote a row for it; a copy, and
+    # what has no text any more, keeps what it had until a row says otherwise.
+    unread = row["status"] == "failed" and reason == _NOT_YET_LABELLED
+    held = reason.startswith((COPY_REASON, KEPT)) or row["status"] in {"removed", "no_text"}
+    falls = read_label(resolved.sensitivity) < read_label(row["sensitivity"])
+    if resolved.label_reason != ROW_REASON and (unread or (held and falls)):
+        values |= {"sensitivity": str(row["sensitivity"]), "label_reason": reason}
     return values
 
 

@@ -26,6 +26,12 @@ def reference_key(connection: duckdb.DuckDBPyConnection) -> bytes:
     return key
 
 
+def setting(connection: duckdb.DuckDBPyConnection, name: str) -> str | None:
+    """Return a setting of the store, None where it was never set."""
+    rows = connection.execute("SELECT value FROM store_setting WHERE name = ?", [name]).fetchall()
+    return rows[0][0] if rows else None
+
+
 def set_setting(connection: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
     """Keep a setting that must live as long as the store."""
     connection.execute("DELETE FROM store_setting WHERE name = ?", [name])

@@ -92,6 +92,12 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     },
     # What a file says beside its text, so that a new policy judges it without its being parsed again (SPEC 1.11).
     "document_reading": {"doc_id": "TEXT NOT NULL", "file_labels": "TEXT NOT NULL"},
+    # What documents' files were before they changed or went: a copy of them is as secret as they were (SPEC 1.8).
+    "earlier_content": {
+        "doc_id": "TEXT NOT NULL",
+        "content_hash": "TEXT NOT NULL",
+        "sensitivity": "TEXT NOT NULL DEFAULT 'RESTRICTED'",
+    },
     "label_history": {
         "doc_id": "TEXT NOT NULL",
         "old_label": _TEXT,

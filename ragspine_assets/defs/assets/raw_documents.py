@@ -46,6 +46,7 @@ def raw_documents(
                 workers=source.workers or None,
                 run_id=context.run_id,
                 allow_mass_removal=source.allow_mass_removal,
+                allow_lower_labels=source.allow_lower_labels,
                 withdraw=withdraw_documents,
                 after_raise=lambda connection: withdraw_raised_snapshots(connection, snapshots.path),
                 progress=context.log.info,

@@ -9,10 +9,11 @@ from ragspine_assets.defs.resources import ProfileResource, SourceResource, Stor
 from .verdicts import Check, checks_of, store_check
 
 
-def _every_file_is_accounted_for(source: SourceResource, store: StoreResource) -> AuditResult:
+def _every_file_is_accounted_for(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AuditResult:
     """Compare the folder with the store (SPEC 1.6)."""
     with store.open() as chunk_store:
-        return audit_source(chunk_store, source.path, source.metadata_table())
+        default = profile.load().sensitivity.default_level
+        return audit_source(chunk_store, source.path, source.metadata_table(), default)
 
 
 def _no_label_is_lower(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AuditResult:
