@@ -146,6 +146,7 @@ def run_configs(world: World) -> str:
     """Launch with another profile, store, label, endpoint and so on."""
     others: dict[tuple[str, str], object] = {
         ("profile", "path"): "", ("source", "path"): "/etc", ("source", "allow_mass_removal"): True,
+        ("source", "allow_lower_labels"): True,
         ("store", "path"): str(world.folder / "other.duckdb"), ("snapshots", "path"): str(world.folder / "public"),
         ("snapshots", "max_label"): "INTERNAL", ("snapshots", "keep"): 1, ("llm_provider", "base_url"): "http://127.0.0.1:1/v1",
         ("llm_provider", "model"): "openai:other", ("review", "path"): "/tmp/review.csv", ("facts_source", "path"): "/etc",

@@ -31,6 +31,7 @@ OTHERS = {
     ("profile", "path"): ("", "RAGSPINE_PROFILE"),
     ("source", "path"): ("/etc", "RAGSPINE_SOURCE"),
     ("source", "allow_mass_removal"): (True, "RAGSPINE_ALLOW_MASS_REMOVAL"),
+    ("source", "allow_lower_labels"): (True, "RAGSPINE_ALLOW_LOWER_LABELS"),
     ("source", "max_file_bytes"): (1, "RAGSPINE_MAX_FILE_BYTES"),
     ("source", "time_limit_s"): (1e9, "RAGSPINE_TIME_LIMIT_S"),
     ("source", "workers"): (64, "RAGSPINE_WORKERS"),

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ragspine_assets.documents.source import (
+    OTHER_TABLE,
     SourceError,
     SourceFile,
     SourceReader,
@@ -66,7 +67,8 @@ def test_one_name_in_two_folders_is_two_documents(root):
 def test_hidden_files_lock_files_and_other_types_are_passed_over_and_counted(root):
     put(root, ".x.txt", ".git/a.txt", "~$a.docx", "a.exe", "noext", "a.txt", "metadata.csv", "sub/metadata.csv")
     listing = scan_source(root)
-    assert ids(listing) == ["a.txt", "sub/metadata.csv"]
+    assert ids(listing) == ["a.txt"]
+    assert dict(listing.refused) == {"sub/metadata.csv": OTHER_TABLE}
     assert listing.passed_over == {"hidden": 2, "office lock file": 1, "unsupported type": 2}
 
 
