@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ragspine_assets.graph import DuckDBGraphStore, GraphEdge
+    from ragspine_assets.policy import Sensitivity
     from ragspine_assets.serving import Snapshot
     from ragspine_assets.store import StoredChunk
 
@@ -48,7 +49,10 @@ Snapshots = Annotated[
 Store = Annotated[
     str, typer.Option("--store", metavar="FILE", help="The chunk store.", envvar=environment_name("store"))
 ]
-_SNIPPET_LINES = 8
+MaxLabel = Annotated[
+    str,
+    typer.Option(help="Highest label of a document that anything shown rests on; never above what is published."),
+]
 
 
 @app.command()
@@ -99,26 +103,37 @@ def show(
         str, typer.Argument(help="What search prints: DOCUMENT@vVERSION#cNUMBER, or DOCUMENT#cNUMBER.")
     ],
     window: Annotated[bool, typer.Option("--window", help="Show the section around it, where there is one.")] = False,
+    max_label: MaxLabel = "",
     snapshots: Snapshots = "",
     store: Store = "",
     as_json: Json = False,
 ) -> None:
     """Show a cited passage: from the snapshot, else from the store, where older versions are."""
+    from ragspine_assets.policy import read_label
     from ragspine_assets.serving import SnapshotError
 
     config = _config(snapshots, store)
     chunk = None
+    limit = _highest(config, max_label)
     try:
         chunk = _snapshot(snapshots).chunk(citation)
+        if chunk is not None and read_label(chunk.sensitivity) > limit:
+            chunk = None
     except SnapshotError:
         if not Path(config.store).is_file():
             raise
     if chunk is None and Path(config.store).is_file():
+        from ragspine_assets.documents.metadata import metadata_table_of
+        from ragspine_assets.policy import SensitivityPolicy, load_profile
         from ragspine_assets.serving.citations import cited_chunk
         from ragspine_assets.store import ChunkStore
 
         chunk = cited_chunk(
-            ChunkStore(config.store, wait_s=config.wait_s), citation, max_label=config.snapshot_max_label
+            ChunkStore(config.store, wait_s=config.wait_s),
+            citation,
+            max_label=limit,
+            policy=load_profile(config.profile).sensitivity if config.profile else SensitivityPolicy(),
+            metadata=metadata_table_of(config.source),
         )
     if as_json:
         _print_json(_chunk_fields(chunk) if chunk else None)
@@ -146,11 +161,12 @@ def graph(
     unverified: Annotated[
         bool, typer.Option(help="Also edges that a model asserted, from the store; each is marked.")
     ] = False,
+    max_label: MaxLabel = "",
     snapshots: Snapshots = "",
     as_json: Json = False,
 ) -> None:
     """Show what the graph says about a node, with the evidence."""
-    view = _graph(snapshots, unverified=unverified)
+    view = _graph(snapshots, unverified=unverified, max_label=max_label)
     part = view.subgraph([node], depth=depth, edge_types=edge_type or None, include_model_derived=unverified)
     edges = []
     for edge in part.edges:
@@ -183,6 +199,7 @@ def export(
     unverified: Annotated[
         bool, typer.Option(help="Also edges that a model asserted, from the store; each is marked.")
     ] = False,
+    max_label: MaxLabel = "",
     snapshots: Snapshots = "",
     as_json: Json = False,
 ) -> None:
@@ -192,7 +209,9 @@ def export(
     writers = {"graphml": export_graphml, "jsonld": export_jsonld}
     if form not in writers:
         raise typer.BadParameter(f"{form!r} is no format; there are: {', '.join(writers)}.")
-    data = writers[form](_graph(snapshots, unverified=unverified), include_model_derived=unverified)
+    data = writers[form](
+        _graph(snapshots, unverified=unverified, max_label=max_label), include_model_derived=unverified
+    )
     if not output:
         sys.stdout.buffer.write(data)
         return
@@ -472,17 +491,34 @@ def _snapshot(snapshots: str) -> Snapshot:
     return Snapshot.open(_config(snapshots, "").snapshots_folder())
 
 
-def _graph(snapshots: str, *, unverified: bool) -> DuckDBGraphStore:
+def _highest(config: ServiceConfig, max_label: str) -> Sensitivity:
+    """Return the highest label that may be shown of the store: what was asked for, but never above what is published."""
+    from contextlib import suppress
+
+    from ragspine_assets.retrieval.narrative_index import servable_label
+    from ragspine_assets.serving import Snapshot, SnapshotError
+
+    limits = [config.snapshot_max_label, max_label or config.snapshot_max_label]
+    # Where nothing is published, the setting alone says what may be.
+    with suppress(SnapshotError):
+        limits.append(Snapshot.open(config.snapshots_folder(), verify=False).manifest.max_label)
+    return min(map(servable_label, limits), key=lambda label: label.rank)
+
+
+def _graph(snapshots: str, *, unverified: bool, max_label: str) -> DuckDBGraphStore:
     """Return the published graph; what a model asserted is not published, so with it the graph is the store's."""
     if not unverified:
-        return _snapshot(snapshots).graph()
-    from ragspine_assets.graph import DuckDBGraphStore
+        return _snapshot(snapshots).graph(max_label=max_label or None)
+    from ragspine_assets.serving.servable_graph import servable_graph
     from ragspine_assets.store import ChunkStore, StoreError
 
-    path = _config(snapshots, "").store
-    if not Path(path).is_file():
-        raise StoreError(f"What a model asserted is in the store, and there is none at {path}. `make run` makes one.")
-    return DuckDBGraphStore(ChunkStore(path))
+    config = _config(snapshots, "")
+    if not Path(config.store).is_file():
+        raise StoreError(
+            f"What a model asserted is in the store, and there is none at {config.store}. `make run` makes one."
+        )
+    with ChunkStore(config.store, wait_s=config.wait_s).connect() as connection:
+        return servable_graph(connection, _highest(config, max_label))
 
 
 def _print_json(value: object) -> None:

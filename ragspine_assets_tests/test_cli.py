@@ -115,6 +115,31 @@ def test_export_writes_both_formats(ragspine, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "g.jsonld").read_bytes())
 
 
+def test_graph_export_and_show_obey_the_highest_label(ragspine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = [("graph", "HARB", "--depth", "2"), ("export", "graphml"), ("export", "jsonld"), ("show", "notes/crane.md#c0"),
+             ("show", "notes/crane.md@v1#c0")]  # fmt: skip
+    commands = [*asked, *((*command, "--unverified") for command in asked if command[0] != "show")]
+    for command in commands:
+        assert "crane" in ragspine(*command).replace(command[1], "", 1), command
+        assert "para1" not in ragspine(*command, "--max-label", "PUBLIC"), command
+    with pytest.raises(SystemExit, match="max_label"):
+        ragspine("graph", "HARB", "--max-label", "RESTRICTED")
+    monkeypatch.setenv("RAGSPINE_SNAPSHOT_MAX_LABEL", "PUBLIC")
+    assert "crane" not in ragspine("graph", "HARB", "--unverified")
+
+
+def test_show_judges_an_old_version_by_the_rules_of_today(
+    ragspine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = tmp_path / "profile.toml"
+    monkeypatch.setenv("RAGSPINE_PROFILE", str(profile))
+    for keyword, shown in (("nonesuch", True), ("older", False), ("grey", True)):
+        profile.write_text(
+            f'[home]\ncompany_name = "H"\nentity_code = "HARB"\n[sensitivity]\nrestricted_keywords = ["{keyword}"]\n'
+        )
+        assert ("Older." in ragspine("show", "notes/crane.md@v1#c0")) == shown, keyword
+
+
 def test_status_says_what_is_published_and_what_waits(ragspine, world: Path) -> None:
     state = json.loads(ragspine("status", "--json"))
     assert state["manifest"]["counts"]["documents"] == 2

@@ -266,6 +266,19 @@ class PublishedChunks(Sequence[StoredChunk]):
         order, starts = self._by_document
         return order[starts[number] : starts[number + 1]]
 
+    def labels(self) -> pa.Table:
+        """Return the label of each document: `doc_id`, `sensitivity`."""
+        documents, first = np.unique(self.codes["doc_id"], return_index=True)
+        labels = self.codes["sensitivity"][first]
+        return pa.table(
+            {
+                "doc_id": pa.array([self.values["doc_id"][number] for number in documents.tolist()], pa.string()),
+                "sensitivity": pa.array(
+                    [self.values["sensitivity"][number] for number in labels.tolist()], pa.string()
+                ),
+            }
+        )
+
     def corpus(self, lexical: LexicalIndex) -> Corpus:
         """Return what `NarrativeIndex` serves."""
         labels = np.array([read_label(label).rank for label in self.values["sensitivity"]] or [0], np.int8)

@@ -45,14 +45,28 @@ LABELS_NOW = f"""
 """
 """Each document's rank in the lattice as it is now, and whether it is gone from the source."""
 
-_LABEL = "CASE s.rank " + " ".join(f"WHEN {label.rank} THEN '{label}'" for label in Sensitivity) + " END"
+_WHEN = " ".join(f"WHEN {label.rank} THEN '{label}'" for label in Sensitivity)
+
+
+def label_of(rank: str) -> str:
+    """Return SQL for the label of a rank."""
+    return f"CASE {rank} {_WHEN} END"
+
+
+_LABEL = label_of("s.rank")
 _PUBLISHED = (*PLAIN_TEXTS, *REPEATED_TEXTS, *NUMBERS)
 _SELECTED = ", ".join(f"{_LABEL} AS sensitivity" if name == "sensitivity" else f"c.{name}" for name in _PUBLISHED)
 
 # A document that the store does not know, and the profile, count as INTERNAL: so does the graph that names them.
 _OPEN = "({column} NOT IN (FROM _closed) AND ({column} IN (FROM _known) OR {internal}))"
 _EDGE = "src_type, src, dst_type, dst, type"
-_CITED = "regexp_replace({column}, '#[^#]*$', '')"
+CITED = "regexp_replace({column}, '#[^#]*$', '')"
+"""SQL for the document that a locator names."""
+
+
+def open_condition(column: str, max_label: Sensitivity) -> str:
+    """Return the SQL condition that what a column names may be shown; inside `servable`."""
+    return _OPEN.format(column=column, internal="TRUE" if max_label >= Sensitivity.INTERNAL else "FALSE")
 
 
 @contextmanager
@@ -72,14 +86,13 @@ def servable(connection: duckdb.DuckDBPyConnection, max_label: Sensitivity) -> I
         "CREATE OR REPLACE TEMP TABLE _servable AS SELECT doc_id, rank FROM _label_now "
         "WHERE doc_id NOT IN (FROM _closed) AND doc_id IN (SELECT doc_id FROM narrative_chunk WHERE active)"
     )
-    internal = "TRUE" if max_label >= Sensitivity.INTERNAL else "FALSE"
 
     def is_open(column: str) -> str:
-        return _OPEN.format(column=column, internal=internal)
+        return open_condition(column, max_label)
 
     run(
         f"CREATE OR REPLACE TEMP TABLE _view_graph_evidence AS SELECT * FROM graph_evidence "
-        f"WHERE {is_open('source_doc_id')} AND {is_open(_CITED.format(column='source_locator'))} "
+        f"WHERE {is_open('source_doc_id')} AND {is_open(CITED.format(column='source_locator'))} "
         f"AND (src_type != 'doc' OR {is_open('src')}) AND (dst_type != 'doc' OR {is_open('dst')})"
     )
     run(
@@ -107,7 +120,7 @@ def servable(connection: duckdb.DuckDBPyConnection, max_label: Sensitivity) -> I
 
 
 def _cited(alias: str) -> str:
-    return _CITED.format(column=f"{alias}.source_locator")
+    return CITED.format(column=f"{alias}.source_locator")
 
 
 def survey(

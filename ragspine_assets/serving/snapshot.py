@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import pyarrow as pa
 
 from ragspine_assets.graph import DuckDBGraphStore
+from ragspine_assets.graph.values import DOC
 from ragspine_assets.policy.lattice import Sensitivity, read_label
 from ragspine_assets.retrieval.embedding import EmbeddingBackend
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex, servable_label
@@ -234,14 +235,32 @@ class Snapshot:
                     return chunk if read_label(chunk.sensitivity) < Sensitivity.RESTRICTED else None
         return None
 
-    def graph(self) -> DuckDBGraphStore:
-        """Return the graph view: `DuckDBGraphStore` over a database in memory, loaded from the snapshot."""
+    def graph(self, *, max_label: str | None = None) -> DuckDBGraphStore:
+        """Return the graph view: `DuckDBGraphStore` over a database in memory, loaded from the snapshot.
+
+        Args:
+            max_label: highest label of a document that anything in it may rest on; that of the snapshot if not given.
+
+        Raises:
+            ValueError: ``max_label`` is RESTRICTED or no label.
+        """
         connection = memory_database()
         for name, table in self._graph.items():
             connection.register("_published", table)
             connection.execute(f"CREATE TABLE {name} AS FROM _published")
             connection.unregister("_published")
-        return DuckDBGraphStore(connection)
+        if max_label is None or servable_label(max_label) >= servable_label(self.manifest.max_label):
+            return DuckDBGraphStore(connection)
+        from ragspine_assets.serving.servable_graph import servable_graph
+
+        connection.register("_labels", self.chunks.labels())
+        # A document without chunks stands in the graph alone.
+        connection.execute(
+            "CREATE TABLE narrative_chunk AS SELECT doc_id, sensitivity, TRUE AS active FROM _labels; "
+            "CREATE TABLE document AS SELECT id AS doc_id, sensitivity, 'ingested' AS status FROM graph_node "
+            f"WHERE type = '{DOC}'"
+        )
+        return servable_graph(connection, servable_label(max_label))
 
 
 def citations(citation: str) -> list[tuple[str, int | None, int]]:
