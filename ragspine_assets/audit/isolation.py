@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+import duckdb
+
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.index.tokens import tokenize
 from ragspine_assets.policy import document_reference, is_restricted
@@ -16,7 +18,7 @@ from ragspine_assets.retrieval.narrative_index import NarrativeIndex
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
 from ragspine_assets.retrieval.rerank import ListwiseJudge
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
-from ragspine_assets.store.references import reference_key
+from ragspine_assets.store.references import reference_key, references
 
 PROBES = 40
 HAYSTACK = 3000
@@ -57,6 +59,9 @@ def audit_isolation(
 ) -> AuditResult:
     """No RESTRICTED id in any snippet, ``prompt_text`` source or judge prompt, probed with its own words.
 
+    A chunk of an open document that says the same as one of a RESTRICTED document is a warning: one of the two labels may
+    be wrong, and the text is served from the open one.
+
     Args:
         store: the chunk store.
         make_retriever: builds what is probed, from chunks of all labels and a judge.
@@ -64,6 +69,7 @@ def audit_isolation(
     result = AuditResult()
     with store.connect() as connection:
         key = reference_key(connection)
+        _warn_of_shared_texts(connection, result)
         haystack, probes = _sample(store)
     if not probes:
         result.message = "The store holds no RESTRICTED chunk, so there is nothing to probe with."
@@ -93,6 +99,36 @@ def audit_isolation(
         f"{result.checked} probes with RESTRICTED chunks' own words brought none of them out.",
         "probes brought RESTRICTED text out of the retriever. Serve nothing until this is mended.",
     )
+
+
+# What two texts have in common that differ in letter case, punctuation, marks of Markdown, white space or invisible
+# characters. A few letters alone, a page's number or a heading, are no text.
+_SAME = "lower(trim(regexp_replace(nfc_normalize(text), '[^\\p{L}\\p{M}\\p{N}]+', ' ', 'g')))"
+_SHORT = 12
+_SHARED = f"""
+    WITH closed AS (
+        SELECT doc_id FROM (SELECT doc_id, sensitivity FROM document UNION ALL SELECT doc_id, sensitivity FROM narrative_chunk)
+        GROUP BY doc_id HAVING NOT bool_and(coalesce(sensitivity IN ('PUBLIC', 'INTERNAL', 'CONFIDENTIAL'), FALSE))
+    ), closed_text AS (
+        SELECT md5_number({_SAME}) AS text, min(doc_id) AS doc_id FROM narrative_chunk SEMI JOIN closed USING (doc_id)
+        WHERE length({_SAME}) >= {_SHORT} GROUP BY 1
+    ), open_text AS (
+        SELECT DISTINCT doc_id, md5_number({_SAME}) AS text FROM narrative_chunk ANTI JOIN closed USING (doc_id)
+        WHERE active AND EXISTS (FROM closed_text)
+    )
+    SELECT o.doc_id, min(c.doc_id), count(*) FROM open_text o JOIN closed_text c USING (text) GROUP BY 1 ORDER BY 3 DESC, 1
+"""
+
+
+def _warn_of_shared_texts(connection: duckdb.DuckDBPyConnection, result: AuditResult) -> None:
+    name = references(connection)
+    rows = connection.execute(_SHARED).fetchall()
+    result.counts["texts that open and RESTRICTED documents share"] = sum(shared for _, _, shared in rows)
+    result.warnings += [
+        f"{name(open_id)} says in {shared} chunks what {name(closed_id)} says, which is RESTRICTED, and is served: raise its "
+        "label, or lower the other's by a row of metadata.csv."
+        for open_id, closed_id, shared in rows
+    ]
 
 
 def _texts(chunk: StoredChunk) -> list[str]:

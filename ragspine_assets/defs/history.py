@@ -57,6 +57,27 @@ def keep_private(folder: str | Path) -> None:
         folder.chmod(0o700)
 
 
+def make_private(folder: str | Path) -> None:
+    """Make a folder that nobody else on this machine may look into, or close one that is there."""
+    Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    keep_private(folder)
+
+
+def history_folder() -> Path | None:
+    """Return where this process keeps its history: DAGSTER_HOME, else ``.dagster`` beside ``dagster.yaml``; else nowhere."""
+    home = os.environ.get("DAGSTER_HOME")
+    if home:
+        return Path(home)
+    return Path(".dagster") if Path("dagster.yaml").is_file() else None
+
+
+def keep_history_private(instance: DagsterInstance) -> None:
+    """Close the folder of a history that another program, such as ``dagster dev``, may have made with its own umask."""
+    kept = Path(instance.root_directory)
+    # Our dagster.yaml keeps what runs leave in a folder of its own beside the databases.
+    keep_private(kept.parent if (kept.name, kept.parent.name) == ("artifacts", ".dagster") else kept)
+
+
 def _runs_of_the_latest(instance: DagsterInstance) -> set[str]:
     kept = set()
     for record in instance.get_asset_records(instance.get_asset_keys()):

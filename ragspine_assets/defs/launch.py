@@ -32,7 +32,7 @@ from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
 
 from .build import build_defs
 from .failures import explain_failure
-from .history import keep_private
+from .history import history_folder, make_private
 from .jobs import selection_config, selection_tags
 from .process import settle
 from .reports import verdicts, write_junit, write_summary
@@ -105,19 +105,21 @@ def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespac
             run_id=run_id,
         )
         _report(result, config, given.job, instance)
-        _write_reports(result, given.job, given.junit, given.summary)
+        write_reports(result, given.job, given.junit, given.summary)
         return 0 if result.success else 1
 
 
-def _write_reports(result: ExecuteInProcessResult, job: str, junit: str | None, summary: str | None) -> None:
+def write_reports(
+    result: ExecuteInProcessResult, job: str, junit: str | None = None, summary: str | None = None
+) -> None:
+    """Write what a run found to files; for checks into the folder `REPORTS` where no other place is named."""
     if job == "checks":
         junit = f"{REPORTS}/checks.xml" if junit is None else junit
         summary = f"{REPORTS}/checks.md" if summary is None else summary
     found = verdicts(result)
     try:
-        if job == "checks":
-            Path(REPORTS).mkdir(exist_ok=True)
-            keep_private(REPORTS)
+        if any(path and Path(path).parent.resolve() == Path(REPORTS).resolve() for path in (junit, summary)):
+            make_private(REPORTS)
         if junit:
             write_junit(found, junit)
         if summary:
@@ -131,16 +133,14 @@ def open_instance() -> DagsterInstance:
 
     One process at a time does this: two that create Dagster's tables at once leave a history that nobody can open.
     """
-    home = os.environ.get("DAGSTER_HOME")
-    folder = Path(home) if home else Path(".dagster")
-    if not home and not Path("dagster.yaml").is_file():
+    folder = history_folder()
+    if folder is None:
         return DagsterInstance.ephemeral()
-    folder.mkdir(parents=True, exist_ok=True)
-    keep_private(folder)
+    make_private(folder)
     descriptor = os.open(folder / ".opening", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return DagsterInstance.get() if home else DagsterInstance.from_config(os.getcwd())
+        return DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else DagsterInstance.from_config(os.getcwd())
     finally:
         os.close(descriptor)
 

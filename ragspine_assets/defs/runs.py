@@ -20,6 +20,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 
 from ragspine_assets.store import StoreBusyError
 
+from .history import keep_history_private
 from .run_process import (
     OPEN,
     PROCESS_TAG,
@@ -176,6 +177,7 @@ def _one_at_a_time(instance: DagsterInstance) -> Iterator[None]:
     # Dagster makes this folder when it first keeps something in it, which a fresh history has not done.
     folder = Path(instance.root_directory)
     folder.mkdir(parents=True, exist_ok=True)
+    keep_history_private(instance)
     descriptor = os.open(folder / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

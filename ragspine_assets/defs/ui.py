@@ -15,6 +15,7 @@ from dagster_shared.ipc import open_ipc_subprocess
 
 from ragspine_assets.config import ServiceConfig, environment_name
 
+from .history import history_folder, make_private
 from .own_pages import App, Origin, OwnPagesOnly, parse_origins
 
 _SERVER = "dagster_webserver"
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as error:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
+    folder = history_folder()
+    if folder is not None:
+        make_private(folder)
     _start(port)
     return 0
 

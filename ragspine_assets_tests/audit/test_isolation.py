@@ -2,16 +2,17 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragspine_assets.audit.isolation import Retriever, audit_isolation, whole_retriever
-from ragspine_assets.chunking import make_chunker
+from ragspine_assets.chunking import DocumentMeta, chunk_document, make_chunker
 from ragspine_assets.pipeline import stage_chunks
 from ragspine_assets.pipeline.versions import activate_staged
 from ragspine_assets.policy import SensitivityPolicy
 from ragspine_assets.retrieval.rerank import ListwiseJudge
-from ragspine_assets.store import StoredChunk
+from ragspine_assets.store import ChunkStore, StoredChunk
 from ragspine_assets_tests.conftest import Pipeline
 
 Chunks = Iterable[StoredChunk]
@@ -101,3 +102,33 @@ def test_a_retriever_that_leaks_is_found_out(
     assert not result.passed
     assert any(example.startswith("doc:") and where in example for example in result.examples)
     assert "secret.md" not in result.message
+
+
+@pytest.mark.parametrize(
+    ("copy", "label", "warned"),
+    [
+        ("Forty millions are paid for the northern harbour.", "PUBLIC", True),
+        ("  forty  MILLIONS are **paid** for\nthe northern harbour ", "CONFIDENTIAL", True),
+        ("Forty millions are paid for the southern harbour.", "PUBLIC", False),
+        ("Forty millions are paid for the northern harbour.", "RESTRICTED", False),
+    ],
+)
+def test_a_text_that_is_open_and_restricted_is_a_warning_that_does_not_quote_it(
+    tmp_path: Path, copy: str, label: str, warned: bool
+) -> None:
+    store = ChunkStore(tmp_path / "s.duckdb")
+    texts = {
+        "secret.txt": ("Forty millions are paid for the northern harbour.", "RESTRICTED"),
+        "copy.txt": (copy, label),
+    }
+    for doc_id, (text, said) in texts.items():
+        store.replace_doc_chunks(doc_id, chunk_document(text, DocumentMeta(doc_id, sensitivity=said)))
+        store.replace_doc_chunks(
+            f"page-of-{doc_id}", chunk_document("Page 1.", DocumentMeta(f"page-of-{doc_id}", sensitivity=said))
+        )
+    result = audit_isolation(store)
+    assert result.passed
+    assert len(result.warnings) == warned == result.counts["texts that open and RESTRICTED documents share"]
+    told = " ".join(result.warnings)
+    assert ("copy.txt says in 1 chunks what doc:" in told) == warned
+    assert not any(word in told for word in ("secret.txt", "illions", "harbour"))

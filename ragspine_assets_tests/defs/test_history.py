@@ -1,12 +1,18 @@
 """The history stays small, and what it says of the assets stays readable (SPEC 6.5)."""
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
+from ragspine_assets.defs import launch, ui
 from ragspine_assets.defs.history import forget_old_runs, keep_private
+from ragspine_assets.defs.runs import close_dead_runs
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -76,6 +82,46 @@ def test_an_open_run_stays(instance: dg.DagsterInstance) -> None:
     ended = [run(instance, often) for _ in range(2)]
     assert forget_old_runs(instance, keep=1) == ended[:1]
     assert instance.has_run(open_run.run_id)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.fixture
+def wide_mask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.usefixtures("wide_mask")
+def test_every_door_closes_the_folders_of_history_and_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    shutil.copy(PROJECT / "dagster.yaml", tmp_path)
+    history, reports = tmp_path / ".dagster", tmp_path / "build"
+    with launch.open_instance() as instance:
+        assert mode(history) == 0o700
+        # As another program would leave it: what looks at runs, in the sensor and in each run, closes it again.
+        history.chmod(0o777)
+        close_dead_runs(instance)
+        assert mode(history) == 0o700
+    for was_there in (False, True):
+        ui_started = []
+        monkeypatch.setattr(ui, "_start", lambda port, seen=ui_started: seen.append((port, mode(history))))
+        history.chmod(0o755) if was_there else shutil.rmtree(history)
+        assert ui.main(["--port", "1"]) == 0
+        assert ui_started == [("1", 0o700)]
+    result = dg.materialize([rare], instance=dg.DagsterInstance.ephemeral())
+    for paths in ({"job": "checks"}, {"job": "refresh", "junit": "build/refresh.xml"}):
+        launch.write_reports(result, **paths)
+        assert mode(reports) == 0o700
+        shutil.rmtree(reports)
+    reports.mkdir()
+    assert mode(reports) == 0o777
+    launch.write_reports(result, "checks")
+    assert mode(reports) == 0o700
 
 
 def test_a_folder_of_ours_is_closed_whatever_the_umask_was(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ STORE_CHECKS = checks_of(
         "nothing_restricted_leaves_the_retriever",
         audit_isolation,
         "RESTRICTED chunks, looked for with their own words through index, judge and link, appear in no snippet, "
-        "prompt_text or judge prompt.",
+        "prompt_text or judge prompt. A text that an open and a RESTRICTED document both hold is a warning.",
     ),
     store_check(
         "one_active_version_equal_to_staged",
