@@ -17,7 +17,7 @@ export RAGSPINE_ALLOW_LOWER_LABELS := $(or $(ALLOW_LOWER_LABELS),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui test lint bench e2e fuzz attack soak llm lock clean
+.PHONY: help run check ui test lint style types contracts suite bench e2e fuzz attack soak llm lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -50,14 +50,26 @@ ui: $(READY) ## open Dagster on this machine only (it has no login)
 	@echo "Dagster: http://127.0.0.1:$(or $(PORT),3000) (Ctrl-C ends it)"
 	@$(BIN)/python -m ragspine_assets.defs.ui --port $(or $(PORT),3000)
 
-test: lint ## lint, types, import contracts and all tests
-	@$(BIN)/python -m pytest
+# Each of these says what is wrong in one piece, and nothing where all is well; the tests show how far they are.
+quietly = @out=$$($(1) 2>&1) || { echo "$$out"; exit 1; }
 
-lint: $(TESTABLE) ## lint, types and import contracts
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/basedpyright
-	@$(BIN)/lint-imports
+test: $(TESTABLE) ## lint, types, import contracts and all tests, side by side
+	@$(MAKE) --no-print-directory --keep-going --jobs style types contracts suite
+
+lint: style types contracts ## lint, types and import contracts
+
+style: $(TESTABLE)
+	$(call quietly,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+
+types: $(TESTABLE)
+	$(call quietly,$(BIN)/basedpyright)
+
+contracts: $(TESTABLE)
+	$(call quietly,$(BIN)/lint-imports)
+
+# Modules that are compiled once spare every process that a test starts a second.
+suite: $(TESTABLE)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 bench: $(TESTABLE) ## measure, with the peers side by side
 	@$(call install,--require-hashes -r requirements/bench.txt)

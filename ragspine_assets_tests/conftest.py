@@ -48,7 +48,7 @@ class Pipeline:
         return load_metadata_table(path) if path.exists() else MetadataTable()
 
     def intake(self, **options: object) -> DocumentsReport:
-        settings: dict[str, object] = {"workers": 1, "limits": ExtractionLimits(time_limit_s=20), **options}
+        settings: dict[str, object] = {"workers": 0, "limits": ExtractionLimits(time_limit_s=20), **options}
         return sync_documents(
             self.store, self.root, metadata=self.metadata(), policy=self.policy, withdraw=withdraw_documents, **settings
         )  # pyright: ignore[reportArgumentType]

@@ -70,7 +70,7 @@ def audit_file_labels(
         root: the source folder.
         policy: whose keywords, markings and carried labels are looked for.
         limits: what reading one file may cost.
-        workers: processes that read, at most.
+        workers: processes that read, at most; 0 is none, which bounds no parser.
     """
     result = AuditResult()
     root = Path(root)

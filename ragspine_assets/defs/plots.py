@@ -46,7 +46,7 @@ def _picture(figure: "Figure", words: str) -> MarkdownMetadataValue:
         cast("Text", shown).set_parse_math(False)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A name of 255 letters leaves no room for the drawing; it is cached_plot all the same.
+        # A name of 255 letters leaves no room for the drawing; it is drawn all the same.
         warnings.simplefilter("ignore")
         figure.savefig(buffer, format="png", metadata={"Software": None})
     encoded = base64.b64encode(buffer.getvalue()).decode()
@@ -66,7 +66,7 @@ def cached_plot(
     """
     content = repr((draw.__name__, shown, version_of("ragspine_assets"), version_of("matplotlib")))
     # A definition that nothing refers to; whoever renders the Markdown shows nothing of it.
-    mark = f"\n\n[//]: # (cached_plot from {sha256(content.encode()).hexdigest()})"
+    mark = f"\n\n[//]: # (drawn from {sha256(content.encode()).hexdigest()})"
     last = context.instance.get_latest_materialization_event(context.asset_key)
     event = last.asset_materialization if last is not None else None
     former = event.metadata.get(name) if event is not None else None

@@ -93,6 +93,10 @@ class SourceResource(_Strict):
         """Return what parsing one file may cost."""
         return ExtractionLimits(max_bytes=self.max_file_bytes, time_limit_s=self.time_limit_s)
 
+    def processes(self) -> int | None:
+        """Return how many processes parse at most; None is one per processor, at most four."""
+        return self.workers or None
+
     def metadata_table(self) -> MetadataTable:
         """Read ``metadata.csv`` of the folder; where there is none, or it may not be read, the table says why."""
         return read_metadata_table(self.path)

@@ -34,6 +34,7 @@ from .source import SourceFile, SourceReader, UnsafeFileError
 from .worker import (
     DEFAULT_PARSER,
     batch_from_bytes,
+    extract_batch,
     failed_row,
     hand_over,
     read_frame,
@@ -302,7 +303,8 @@ class ExtractionPool:
     Args:
         root: the source root; nothing outside is read.
         limits: what one file may cost.
-        workers: processes at most; by default the number of processors, four at most.
+        workers: processes at most; by default the number of processors, four at most. With 0 files are read in this
+            process, where nothing bounds the time and memory of a parser.
         parser: the function that reads one file, as ``module:function``; importable in a fresh process.
         grace_s: seconds behind ``limits.time_limit_s``, which parsers are asked to keep themselves, before a worker is
             killed.
@@ -319,11 +321,11 @@ class ExtractionPool:
         grace_s: float = 5.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise ValueError(f"workers must be at least 1, not {workers}")
+        if workers is not None and workers < 0:
+            raise ValueError(f"workers must be at least 0, not {workers}")
         self._root = os.fspath(root)
         self._limits = limits or ExtractionLimits()
-        self._workers = workers or min(os.cpu_count() or 1, 4)
+        self._workers = min(os.cpu_count() or 1, 4) if workers is None else workers
         self._parser = parser
         self._readable = confinement.readable_paths(parser)
         self._folder: _PrivateFolder | None = None
@@ -392,36 +394,45 @@ class ExtractionPool:
         """
         if self._closing:
             raise RuntimeError("this extraction pool is closed")
-        waiting = iter(batches)
-        in_flight = done = failed = 0
-        more = True
         complete = False
+        done = failed = 0
         try:
-            while True:
-                while more and in_flight <= self._workers:
-                    batch = next(waiting, None)
-                    if batch is None:
-                        more = False
-                    elif batch:
-                        self._submit(batch, in_flight)
-                        in_flight += 1
-                if not in_flight:
-                    break
-                result = self._results.get()
-                if isinstance(result, _BatchDone):
-                    in_flight -= 1
-                elif isinstance(result, BaseException):
-                    raise result
-                else:
-                    done += result.num_rows
-                    failed += result.column("status").to_pylist().count("failed")
-                    yield result
-                    if self._progress is not None:
-                        self._progress(done, failed)
+            for rows in self._read_by_workers(batches) if self._workers else self._read_here(batches):
+                done += rows.num_rows
+                failed += rows.column("status").to_pylist().count("failed")
+                yield rows
+                if self._progress is not None:
+                    self._progress(done, failed)
             complete = True
         finally:
             if not complete:
                 self.close()
+
+    def _read_here(self, batches: Iterable[Sequence[SourceFile]]) -> Iterator[pa.RecordBatch]:
+        for batch in filter(None, batches):
+            yield extract_batch(self._root, batch, self._limits, parser=self._parser)
+
+    def _read_by_workers(self, batches: Iterable[Sequence[SourceFile]]) -> Iterator[pa.RecordBatch]:
+        waiting = iter(batches)
+        in_flight = 0
+        more = True
+        while True:
+            while more and in_flight <= self._workers:
+                batch = next(waiting, None)
+                if batch is None:
+                    more = False
+                elif batch:
+                    self._submit(batch, in_flight)
+                    in_flight += 1
+            if not in_flight:
+                break
+            result = self._results.get()
+            if isinstance(result, _BatchDone):
+                in_flight -= 1
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                yield result
 
     def _submit(self, batch: Sequence[SourceFile], in_flight: int) -> None:
         if len(self._drivers) < self._workers and in_flight >= len(self._drivers):

@@ -202,7 +202,7 @@ def sync_documents(
         metadata: the rows of ``metadata.csv``.
         policy: what decides a label where nobody wrote one.
         limits: size, time and memory that one file may take.
-        workers: parser processes; by default one per processor, at most four.
+        workers: parser processes; by default one per processor, at most four; 0 is none, which bounds no parser.
         parser: the function that parses a file, as ``module:function``.
         run_id: kept with every change of a label.
         allow_mass_removal: go on although most documents are gone.

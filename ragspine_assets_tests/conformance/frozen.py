@@ -43,7 +43,7 @@ TABLES = {
 }
 
 
-def freeze(source: Path, store: ChunkStore, *, workers: int = 1, chunker: str = "none") -> str:
+def freeze(source: Path, store: ChunkStore, *, workers: int = 0, chunker: str = "none") -> str:
     """Run the stages over a copy of the demo corpus and return everything that was stored, without times."""
     profile = load_profile(DEMO / "profile.toml")
     with store:

@@ -110,7 +110,7 @@ def test_each_file_that_says_a_label_is_found_below_it_where_the_store_says_inte
     names = {f"{number:03}{case.suffix}": case for number, case in enumerate(some.values())}
     pipeline.write({name: case.data for name, case in names.items()})
     unlabelled(pipeline.store, list(names))
-    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=0)
     below = [name for name, case in names.items() if case.label]
     assert result.checked == len(names)
     assert result.violations == len(below), result.counts
@@ -119,7 +119,7 @@ def test_each_file_that_says_a_label_is_found_below_it_where_the_store_says_inte
         for label in ("CONFIDENTIAL", "RESTRICTED"):
             said = [name for name, case in names.items() if case.label == label]
             connection.execute("UPDATE document SET sensitivity = ? WHERE doc_id IN (SELECT unnest(?))", [label, said])
-    assert audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1).passed
+    assert audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=0).passed
 
 
 def test_the_handed_files_are_found_below_their_label(shared: Path, pipeline: Pipeline) -> None:
@@ -129,7 +129,7 @@ def test_the_handed_files_are_found_below_their_label(shared: Path, pipeline: Pi
     policy = load_profile(folder / "profile.toml").sensitivity
     pipeline.write({name: (folder / name).read_bytes() for name in wanted})
     unlabelled(pipeline.store, list(wanted))
-    result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=0)
     assert result.violations == sum(label != "INTERNAL" for label in wanted.values())
     with pipeline.store.connect() as connection:
         said = dict(connection.execute("SELECT doc_id, label FROM label_proof").fetchall())
@@ -201,7 +201,7 @@ def two(pipeline: Pipeline) -> Pipeline:
 
 
 def verdict(pipeline: Pipeline, policy: SensitivityPolicy = POLICY) -> tuple[int, int]:
-    result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, policy, workers=0)
     return result.violations, result.counts["files read again because they or the profile changed"]
 
 
@@ -226,7 +226,7 @@ def test_some_files_that_did_not_change_are_drawn_and_read_again(two: Pipeline) 
     verdict(two)
     with two.store.connect() as connection:
         connection.execute("UPDATE label_proof SET label = ''")
-    result = audit_file_labels(two.store, two.root, POLICY, workers=1)
+    result = audit_file_labels(two.store, two.root, POLICY, workers=0)
     assert result.counts["files drawn and read again"] == 2
     assert result.violations == 1
 
@@ -241,13 +241,13 @@ def test_a_row_with_the_exact_path_stands_above_what_the_file_says(two: Pipeline
 def test_a_file_that_cannot_be_read_again_is_a_warning(pipeline: Pipeline) -> None:
     pipeline.write({"broken.docx": b"PK\x03\x04 and no more", "bad.pdf": b"%PDF-1.7 nothing"})
     unlabelled(pipeline.store, ["broken.docx", "bad.pdf"])
-    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=0)
     assert result.passed
     assert len(result.warnings) == 2
 
 
 def test_the_proof_names_no_words_of_a_file(two: Pipeline) -> None:
-    result = audit_file_labels(two.store, two.root, POLICY, workers=1)
+    result = audit_file_labels(two.store, two.root, POLICY, workers=0)
     said = " ".join([result.message, *result.examples, *result.warnings, *result.counts])
     assert result.examples[0].startswith("doc:")
     assert "said.md" not in said
@@ -261,7 +261,7 @@ def test_a_bomb_costs_the_proof_no_more_than_its_limits(pipeline: Pipeline) -> N
     pipeline.write({"bomb.docx": bomb})
     unlabelled(pipeline.store, ["bomb.docx"])
     limits = ExtractionLimits(max_unpacked_bytes=1_000_000)
-    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, limits=limits, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, limits=limits, workers=0)
     assert result.passed
     assert "unpacks to more" in result.warnings[0]
 
@@ -273,5 +273,5 @@ def test_a_stage_that_looks_for_nothing_is_found_out_in_every_format(cases: list
     pipeline.write({name: case.data for name, case in names.items()})
     pipeline.intake()
     assert dict(pipeline.rows("SELECT doc_id, sensitivity FROM document")) == dict.fromkeys(names, "INTERNAL")
-    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=1)
+    result = audit_file_labels(pipeline.store, pipeline.root, POLICY, workers=0)
     assert result.violations == len(names) == 10

@@ -130,11 +130,11 @@ def test_names_cannot_be_tried_out_from_what_the_sensor_shows(watch: Watch, serv
     assert elsewhere.cursor != watch.cursor
 
 
-def test_a_thousand_looks_at_an_unchanged_folder_ask_for_nothing(watch: Watch) -> None:
-    started = time.perf_counter()
-    assert all(watch.tick() is None for _ in range(1000))
+def test_a_hundred_looks_at_an_unchanged_folder_ask_for_nothing(watch: Watch) -> None:
+    started = time.process_time()
+    assert all(watch.tick() is None for _ in range(100))
     assert watch.why == "Source, profile and facts are as they were."
-    assert time.perf_counter() - started < 30
+    assert time.process_time() - started < 3
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ def test_what_cannot_be_parsed_is_a_problem_that_quotes_nothing(block):
 
 def test_a_bomb_of_aliases_is_a_problem_and_no_work():
     bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{n}: &{n} [*a,*a,*a,*a,*a,*a,*a,*a]\n" for n in "bcdefghi")
-    start = time.perf_counter()
+    start = time.process_time()
     assert split_front_matter(f"---\n{bomb}---\n").problem
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(

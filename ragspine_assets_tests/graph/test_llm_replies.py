@@ -99,9 +99,9 @@ def test_names_of_thousands_of_characters_are_not_kept_whole() -> None:
 
 @pytest.mark.parametrize("filler", ["{a", "[x", "<think>", "<", "`", '"', "</think>"])
 def test_reading_is_linear_in_the_answer(filler: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     read_answer(filler * 150_000)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 @given(st.text(max_size=300))

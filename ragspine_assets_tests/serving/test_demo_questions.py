@@ -1,7 +1,6 @@
 """The demo corpus: what a person asks is found first (data/questions.tsv)."""
 
 import csv
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
             DATA / "raw",
             metadata=load_metadata_table(DATA / "raw" / "metadata.csv"),
             policy=profile.sensitivity,
-            workers=min(os.cpu_count() or 1, 4),
+            workers=0,
         )
         stage_chunks(store)
         activate_staged(store)

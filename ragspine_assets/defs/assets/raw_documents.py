@@ -43,7 +43,7 @@ def raw_documents(
                 metadata=source.metadata_table(),
                 policy=profile.load().sensitivity,
                 limits=source.limits(),
-                workers=source.workers or None,
+                workers=source.processes(),
                 run_id=context.run_id,
                 allow_mass_removal=source.allow_mass_removal,
                 allow_lower_labels=source.allow_lower_labels,

@@ -28,9 +28,7 @@ def _no_document_is_below_its_file(
     """Derive what files say of themselves again from their bytes (SPEC 1.10, 1.11)."""
     with store.open() as chunk_store:
         policy = profile.load().sensitivity
-        return audit_file_labels(
-            chunk_store, source.path, policy, limits=source.limits(), workers=source.workers or None
-        )
+        return audit_file_labels(chunk_store, source.path, policy, limits=source.limits(), workers=source.processes())
 
 
 DOCUMENT_CHECKS = checks_of(

@@ -66,7 +66,7 @@ SERVING_CHECKS = checks_of(
     ),
     Check(
         "fast_index_agrees_with_bm25",
-        "For queries cached_plot from the published texts, the published index gives every chunk the score that BM25 has by its "
+        "For queries drawn from the published texts, the published index gives every chunk the score that BM25 has by its "
         "definition, and equal scores in the order of chunk ids.",
         _fast_index_agrees_with_bm25,
     ),
