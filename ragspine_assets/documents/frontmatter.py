@@ -8,6 +8,8 @@ quotes the document.
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ import yaml
 
 from ragspine_assets.documents.normalise import BLANK, ZERO_WIDTH
 from ragspine_assets.policy.folding import fold_text
+from ragspine_assets.policy.lattice import Sensitivity, is_known_label
 
 METADATA_KEYS: tuple[str, ...] = (
     "title",
@@ -40,6 +43,17 @@ _CLOSING = re.compile(r"^(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 # libyaml reads some thirty times as fast; without it the pure parser gives the same events.
 _LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+_HEAD_LINES = 40
+_HEAD_CHARS = 8 << 10
+_TAG = re.compile(r"<(?![!?]--)[^<>]*>")
+_MARK = re.compile(r"-{3,}(?!>)|\+{3,}|;{3,}|\"{3}|'{3}|/\*|<!--")
+_END = re.compile(r"(?:-{3,}|\+{3,}|;{3,}|\"{3}|'{3}|.*\*/|.*-->|\.{3})\Z")
+_COMMENT = ("//", "%", "..", ";", ":")
+# What may stand in front of the first words of a text without being one of them: blank, a comment, a name and its value.
+_PREAMBLE = re.compile(r"[#%<>/;:.*+{}\[\]\"'`~=|!-]|[\w][\w .-]{0,40}[\"']?\s*[:=]|\s")
+_STATED = re.compile(r"(?:^|[{,\s])[\s:.#/%*;>+{<!\"'\[_-]*sensitivity[\"'*_`]*\s*[:=]+(.*)", re.IGNORECASE)
+_AROUND = " \t\"'`*_,;{}[]<>-+!/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +124,43 @@ def stored_front_matter(block: str, problem: str) -> FrontMatter:
     if problem or not block:
         return FrontMatter(problem=problem)
     return split_front_matter(f"---\n{block}---\n")
+
+
+def label_in_head(text: str) -> str | None:
+    """Return the label that stands at the start of a text in a form that is no front matter; None if none does (SPEC 1.7).
+
+    People write front matter with ``+++``, as JSON, in a comment, behind one, as a field list, and in formats that have
+    none: a label that somebody wrote must not be lost. Looked at are the lines before the first words. Between marks, and in
+    a comment, any value counts; in a plain line ``sensitivity: ...`` only a label or what was meant to be one, since
+    instruments have a sensitivity too.
+
+    Args:
+        text: the text as it is in the file, or as it was read from it.
+    """
+    is_marked = False
+    for raw in text[:_HEAD_CHARS].split("\n")[:_HEAD_LINES]:
+        line = fold_text(_TAG.sub(" ", raw)).strip(BLANK)
+        opens = not is_marked and _MARK.match(line) is not None
+        if stated := _STATED.search(line):
+            value = stated[1].split("-->")[0]
+            value = re.split(r"[,}]", value)[0] if line.startswith("{") else value
+            value = re.sub(r"\s+(?:#|-{3}|\+{3}).*", "", value).strip(_AROUND + BLANK)
+            if opens or is_marked or line.startswith(_COMMENT) or is_known_label(value) or _is_meant_as_label(value):
+                return value
+        if opens or is_marked:
+            is_marked = not (is_marked and _END.match(line)) and not (opens and line.endswith(("-->", "*/")))
+        elif line and not raw.lstrip(BLANK).startswith("<") and not _PREAMBLE.match(line):
+            return None
+    return None
+
+
+def label_block(label: str) -> str:
+    """Return the front matter that gives a document this label and nothing else."""
+    return f"sensitivity: {json.dumps(label, ensure_ascii=True)}\n"
+
+
+def _is_meant_as_label(value: str) -> bool:
+    return bool(difflib.get_close_matches(value.casefold(), [label.lower() for label in Sensitivity], 1, 0.75))
 
 
 def _names_sensitivity(block: str) -> bool:

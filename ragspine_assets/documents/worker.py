@@ -32,6 +32,7 @@ from ragspine_assets.policy.labelling import Aside, FileLabels
 
 from .arrow import leave_pandas_alone
 from .asides import read_file_labels
+from .decoding import UndecodableText, decode_text
 from .extraction import (
     Extracted,
     ExtractionError,
@@ -40,8 +41,8 @@ from .extraction import (
     parser_for,
     sound_sample,
 )
-from .frontmatter import split_front_matter
-from .normalise import paragraphs
+from .frontmatter import FrontMatter, label_block, label_in_head, split_front_matter
+from .normalise import normalise_text, paragraphs
 from .source import SourceFile, UnsafeFileError, open_inside, read_regular
 
 EXTRACTED_SCHEMA = pa.schema(
@@ -81,6 +82,10 @@ Row = dict[str, object]
 """One row of ``EXTRACTED_SCHEMA``."""
 
 _FRONT_MATTER_SUFFIXES = frozenset({".md", ".markdown"})
+# Formats whose text is not what stands in the file: comments are gone, lines are joined.
+_PARSED_SUFFIXES = frozenset({".rst", ".html", ".htm"})
+_HEAD_SUFFIXES = _FRONT_MATTER_SUFFIXES | _PARSED_SUFFIXES | {".txt"}
+_HEAD_BYTES = 8 << 10
 
 
 def failed_row(file: SourceFile, reason: str, *, retry: bool, data: bytes | None = None) -> Row:
@@ -157,6 +162,14 @@ def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
     if file.suffix in _FRONT_MATTER_SUFFIXES:
         front_matter = split_front_matter(text)
         text, block, problem = front_matter.body, front_matter.block, front_matter.problem
+    else:
+        front_matter = FrontMatter()
+    if file.suffix in _HEAD_SUFFIXES and not problem and "sensitivity" not in front_matter.values:
+        label = label_in_head(text)
+        if label is None and file.suffix in _PARSED_SUFFIXES:
+            label = label_in_head(_head(data))
+        if label is not None:
+            block += label_block(label)
     count = len(paragraphs(text))
     if not count:
         text = ""
@@ -180,6 +193,19 @@ def _read_row(file: SourceFile, data: bytes, extracted: Extracted) -> Row:
         file_labels=_file_labels(file, data, block, text).dump(),
         text=text,
     )
+
+
+def _head(data: bytes) -> str:
+    """Return the first lines of a file as they stand in it."""
+    head = data[:_HEAD_BYTES]
+    if len(data) > _HEAD_BYTES:
+        # No character is cut in two where a line ends; two bytes are one in UTF-16.
+        head = head[: (head.rfind(b"\n") + 1) or _HEAD_BYTES]
+        head = head[: len(head) & ~1] if b"\0" in head else head
+    try:
+        return normalise_text(decode_text(head).text)
+    except UndecodableText:
+        return normalise_text(head.decode("latin-1"))
 
 
 def _file_labels(file: SourceFile, data: bytes, block: str, text: str) -> FileLabels:

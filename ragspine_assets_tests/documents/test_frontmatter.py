@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragspine_assets.documents.frontmatter import METADATA_KEYS, split_front_matter
+from ragspine_assets.documents.frontmatter import (
+    METADATA_KEYS,
+    label_block,
+    label_in_head,
+    split_front_matter,
+    stored_front_matter,
+)
+from ragspine_assets.documents.source import scan_source
+from ragspine_assets.documents.worker import extract_batch
+from ragspine_assets.policy import Sensitivity, read_label
 
 
 def test_a_block_is_metadata_and_the_rest_is_the_text():
@@ -140,6 +149,56 @@ def test_blank_lines_do_not_hide_a_label(text):
 )
 def test_a_label_in_a_block_that_cannot_be_read_is_a_problem(text):
     assert split_front_matter(text).problem
+
+
+ODD = [
+    '+++\nsensitivity = "CONFIDENTIAL"\n+++\nx', "\n+++\n[extra]\nsensitivity = 'confidential'\n+++",
+    "# note\n---\nsensitivity: CONFIDENTIAL\n---\nx", "<!-- note -->\n---\nsensitivity: CONFIDENTIAL\n---\nx",
+    "<!-- sensitivity: CONFIDENTIAL -->\nx", "<!--\nsensitivity: CONFIDENTIAL\n-->\nx",
+    '{"title": "a", "sensitivity": "CONFIDENTIAL"}\nx', '{\n "sensitivity": "CONFIDENTIAL"\n}\nx',
+    ":sensitivity: CONFIDENTIAL\n\nx", ".. sensitivity: CONFIDENTIAL\n", ".. meta::\n   :sensitivity: CONFIDENTIAL\n",
+    "```yaml\nsensitivity: CONFIDENTIAL\n```\nx", "Title: a\nSensitivity = confidential\n\nx",
+    "\uff33ensitivity\uff1a CONFIDENTIAL\n", "sens\u200bitivity: CONFIDENTIAL\n", "<p>--- sensitivity: CONFIDENTIAL ---</p>",
+    "/*\nsensitivity: CONFIDENTIAL\n*/\nx", "<html>\n<title>T</title>\n<!-- sensitivity: CONFIDENTIAL -->\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_label_at_the_start_of_a_text_is_read_whatever_it_stands_in(text):
+    assert read_label(label_in_head(text)) is Sensitivity.CONFIDENTIAL
+    assert split_front_matter(f"---\n{label_block(str(label_in_head(text)))}---\n").values == {
+        "sensitivity": "confidential"
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["+++\nsensitivity = 'confidentail'\n+++", "<!-- sensitivity: -->", "Sensitivity: restrictd"]
+)
+def test_a_label_there_that_is_none_is_no_label_but_one_was_meant(text):
+    assert read_label(label_in_head(text) or "") is Sensitivity.RESTRICTED
+    assert label_in_head(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "Sensitivity: 5 mV/V\n", "Model: x\nSensitivity: 5 mV", "# Sensitivity: an overview\n", "# API\n```\nsensitivity: 0.8\n",
+        "Dear all,\n\nsensitivity: RESTRICTED", "Sensitivity analysis: restricted models\n", "---\na: b\n---\nsensitivity: 5",
+        "x\n" * 50 + "sensitivity: RESTRICTED",
+    ],
+)  # fmt: skip
+def test_a_sensitivity_of_another_kind_is_no_label(text):
+    assert label_in_head(text) is None
+
+
+@pytest.mark.parametrize("suffix", [".md", ".txt", ".rst", ".html"])
+def test_a_label_before_the_text_counts_in_every_text_format(tmp_path, suffix):
+    body = "<!-- sensitivity: CONFIDENTIAL -->\n<p>Words.</p>\n" if suffix == ".html" else f"{ODD[0]}\n\nWords.\n"
+    (tmp_path / f"a{suffix}").write_text(body)
+    (row,) = extract_batch(tmp_path, scan_source(tmp_path).files).to_pylist()
+    assert stored_front_matter(row["front_matter"], row["front_matter_problem"]).values == {
+        "sensitivity": "confidential"
+    }
 
 
 def test_an_empty_block_is_no_metadata_and_no_text():

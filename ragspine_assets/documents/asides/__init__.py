@@ -17,7 +17,7 @@ from ragspine_assets.documents.asides.pages import gather_pdf
 from ragspine_assets.documents.asides.web import gather_page, gather_source
 from ragspine_assets.policy.labelling import Aside, CarriedLabel, FileLabels
 
-ASIDES_VERSION = "asides 2"
+ASIDES_VERSION = "asides 3"
 """Raised whenever the same bytes would give other asides: a document is read again then (SPEC 1.9)."""
 
 __all__ = ["ASIDES_VERSION", "Aside", "CarriedLabel", "FileLabels", "read_file_labels"]
