@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ragspine_assets.chunking.chunk import DEFAULT_MAX_CHARS, DEFAULT_OVERLAP_CHARS, DocumentMeta
+from ragspine_assets.chunking.chunk import DEFAULT_MAX_CHARS, DEFAULT_OVERLAP_CHARS, Chunk, DocumentMeta
 from ragspine_assets.chunking.enforcement import cut_document
 from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.third_party import ChunkerError
@@ -19,13 +20,33 @@ from ragspine_assets.documents.metadata import (
     MetadataTable,
     SpelledRow,
     is_glob,
+    is_table_of_metadata,
     metadata_table_of,
     resolve_metadata,
 )
-from ragspine_assets.documents.pool import ExtractionPool, batch_files
-from ragspine_assets.documents.source import SUPPORTED_SUFFIXES, SourceFile, document_id, scan_source, suffix_of
-from ragspine_assets.policy import FileLabels, Sensitivity, SensitivityPolicy, explain_sensitivity, read_label
-from ragspine_assets.store.chunk_store import ChunkStore
+from ragspine_assets.documents.normalise import normalise_text
+from ragspine_assets.documents.pool import ExtractionPool, batch_files, gather_rows
+from ragspine_assets.documents.source import (
+    OTHER_TABLE,
+    SUPPORTED_SUFFIXES,
+    SourceFile,
+    document_id,
+    scan_source,
+    suffix_of,
+)
+from ragspine_assets.policy import (
+    FileLabels,
+    Sensitivity,
+    SensitivityPolicy,
+    document_reference,
+    explain_sensitivity,
+    read_label,
+)
+from ragspine_assets.policy.globs import glob_regex
+from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
+from ragspine_assets.store.database import transaction
+from ragspine_assets.store.labels import raise_labels
+from ragspine_assets.store.references import reference_key
 
 
 @dataclass(frozen=True)
@@ -88,7 +109,7 @@ def ingest_narrative(
         store: where chunks go.
         chunker: how to cut; None means `chunk_document`.
         meta_by_doc: metadata by ``doc_id`` or glob, with the names of SPEC 1.7; they come before those of ``metadata.csv``.
-            A label given by ``doc_id`` is a human decision. Values that are no strings are taken as they print, None as ''.
+            A label given by ``doc_id`` is a human decision. Where a value is no string, the documents it is for fail.
         policy: what decides a label where none is given.
         limits: size, time and memory that one file may take.
         max_chars: longest chunk, in code points.
@@ -100,46 +121,100 @@ def ingest_narrative(
         MetadataError: the folder's ``metadata.csv`` cannot be used.
         SourceError: the folder cannot be read.
     """
-    meta_by_doc = meta_by_doc or {}
-    for doc_id, given in meta_by_doc.items():
-        if unknown := sorted(set(given) - set(METADATA_KEYS)):
-            raise ValueError(
-                f"meta_by_doc[{doc_id!r}]: no such metadata: {', '.join(unknown)}. There are: {', '.join(METADATA_KEYS)}."
-            )
+    given = _Given.of(meta_by_doc or {})
     root, files, report = _inputs(inputs)
     folder = isinstance(inputs, (str, Path)) and Path(inputs).is_dir()
-    table = _with_given(metadata_table_of(root) if folder else MetadataTable(), meta_by_doc)
+    table = given.before(metadata_table_of(root) if folder else MetadataTable())
     spelled = _spelled(table, [file.doc_id for file in files], report)
+    policy = policy or SensitivityPolicy()
     cut = (chunker, max_chars, overlap_chars)
     with store, ExtractionPool(root, limits or ExtractionLimits()) as pool:
-        for batch in pool.run(batch_files(files)):
-            for row in batch.to_pylist():
-                report.documents.append(
-                    _ingest(
-                        row, store, table, spelled, policy or SensitivityPolicy(), cut, report.problems, dry_run=dry_run
-                    )
-                )
+        with store.connect() as connection:
+            key = reference_key(connection)
+        for batch in gather_rows(pool.run(batch_files(files))):
+            rows = batch.to_pylist()
+            stored = store.latest_chunks([row["doc_id"] for row in rows])
+            done: list[NarrativeDocument] = []
+            due: dict[str, list[Chunk]] = {}
+            raised: dict[str, tuple[Sensitivity, str]] = {}
+            for row in rows:
+                doc_id = row["doc_id"]
+                document = _read(row, stored.get(doc_id, []), given, table, spelled, policy)
+                report.problems += [f"{document.name(key)}: {problem}" for problem in document.problems]
+                outcome, chunks = document.cut(cut)
+                done.append(outcome)
+                if outcome.status == "failed":
+                    raised[doc_id] = (document.label, document.reason)
+                elif outcome.status == "ingested" or (outcome.status == "no_text" and outcome.version):
+                    due[doc_id] = chunks
+            written: dict[str, int] = {}
+            if not dry_run:
+                with store.connect() as connection, transaction(connection):
+                    raise_labels(connection, {doc_id: raised[doc_id] for doc_id in raised.keys() & stored.keys()})
+                written = store.replace_chunks(due)
+            report.documents += [
+                replace(one, version=written[one.doc_id] if due[one.doc_id] else 0) if one.doc_id in written else one
+                for one in done
+            ]
     report.documents.sort(key=lambda document: document.doc_id)
     return report
 
 
-def _with_given(table: MetadataTable, given: Mapping[str, Mapping[str, object]]) -> MetadataTable:
-    """Return the rows of a table with those of the caller before them."""
-    exact, globs = dict(table.exact), list(table.globs)
-    for key, values in given.items():
-        cells = {name: _cell(value) for name, value in values.items()}
-        path = unicodedata.normalize("NFC", key).removeprefix("./")
-        if is_glob(path):
-            globs.append((path, cells))
-        else:
-            exact[path] = {**exact.get(path, {}), **cells}
-    return MetadataTable(exact=exact, globs=tuple(globs), lines=table.lines)
+@dataclass(frozen=True)
+class _Given:
+    """What the caller says about documents, by path and by glob, and what of it is no text."""
 
+    exact: Mapping[str, Mapping[str, str]]
+    globs: tuple[tuple[str, Mapping[str, str]], ...]
+    faults: Mapping[str, str]
 
-def _cell(value: object) -> str:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return ", ".join(map(_cell, value))
-    return "" if value is None or value != value else str(value)
+    @classmethod
+    def of(cls, meta_by_doc: Mapping[str, Mapping[str, object]]) -> _Given:
+        """Sort what is given.
+
+        Raises:
+            ValueError: something is no name of metadata.
+        """
+        exact: dict[str, Mapping[str, str]] = {}
+        globs: dict[str, Mapping[str, str]] = {}
+        faults: dict[str, str] = {}
+        for key, values in meta_by_doc.items():
+            path = unicodedata.normalize("NFC", str(key)).removeprefix("./")
+            if not isinstance(values, Mapping):
+                faults[path] = (
+                    f"its metadata in meta_by_doc are a {type(values).__name__}, not a mapping of names to texts"
+                )
+                continue
+            if unknown := sorted(str(name) for name in values if name not in METADATA_KEYS):
+                raise ValueError(
+                    f"meta_by_doc[{key!r}]: no such metadata: {', '.join(unknown)}. There are: {', '.join(METADATA_KEYS)}."
+                )
+            wrong = [
+                f"{name} is a {type(value).__name__}" for name, value in values.items() if not isinstance(value, str)
+            ]
+            if wrong:
+                faults[path] = f"its metadata in meta_by_doc must be texts: {', '.join(wrong)}"
+            cells = {name: normalise_text(value) for name, value in values.items() if isinstance(value, str)}
+            if "sensitivity" in values:
+                cells.setdefault("sensitivity", Sensitivity.RESTRICTED.value)
+            (globs if is_glob(path) else exact)[path] = cells
+        return cls(exact, tuple(globs.items()), faults)
+
+    def before(self, table: MetadataTable) -> MetadataTable:
+        """Return the rows of a table with what is given before them."""
+        exact = {**table.exact, **{path: {**table.exact.get(path, {}), **cells} for path, cells in self.exact.items()}}
+        given = dict(self.globs)
+        globs = (*((glob, cells) for glob, cells in table.globs if glob not in given), *self.globs)
+        return MetadataTable(exact=exact, globs=globs, lines=table.lines)
+
+    def fault(self, doc_id: str) -> str:
+        """Return why nothing can be said about a document, '' if nothing is wrong."""
+        found = (
+            why
+            for path, why in self.faults.items()
+            if path == doc_id or (is_glob(path) and re.fullmatch(glob_regex(path), doc_id))
+        )
+        return next(found, "")
 
 
 def _spelled(table: MetadataTable, doc_ids: Sequence[str], report: NarrativeReport) -> dict[str, SpelledRow]:
@@ -187,20 +262,67 @@ def _inputs(inputs: str | Path | Sequence[str | Path]) -> tuple[str, list[Source
     return root, sorted(files.values(), key=lambda file: file.doc_id), report
 
 
-def _ingest(
+@dataclass(frozen=True)
+class _Input:
+    """One file as it was read: its label, its metadata, and what the store has of it.
+
+    Attributes:
+        row: what extraction says about it.
+        fault: why it fails, '' if it does not.
+        stored: the chunks of its last version.
+        meta: its metadata; the label among them is the one it has from now on.
+        label, reason: the same label, and who decided it.
+        problems: what somebody should look at.
+    """
+
+    row: Mapping[str, object]
+    fault: str
+    stored: Sequence[StoredChunk]
+    meta: DocumentMeta
+    label: Sensitivity
+    reason: str
+    problems: Sequence[str]
+
+    def name(self, key: bytes) -> str:
+        """Return what it is called outside of the store."""
+        return document_reference(self.meta.doc_id, key) if self.label is Sensitivity.RESTRICTED else self.meta.doc_id
+
+    def cut(self, how: tuple[Chunker | None, int, int]) -> tuple[NarrativeDocument, list[Chunk]]:
+        """Say what becomes of it, and which chunks it has now."""
+        doc_id, chunker, max_chars, overlap_chars = self.meta.doc_id, *how
+        if self.fault:
+            return NarrativeDocument(doc_id, "failed", self.fault), []
+        starts = self.row["page_starts"]
+        try:
+            chunks = cut_document(
+                str(self.row["text"]),
+                self.meta,
+                chunker,
+                max_chars=max_chars,
+                overlap_chars=overlap_chars,
+                page_starts=starts if isinstance(starts, list) else (),
+            )
+        except ChunkerError as error:
+            return NarrativeDocument(doc_id, "failed", str(error)), []
+        active = [chunk for chunk in self.stored if chunk.active]
+        is_same = chunks == [chunk.as_chunk() for chunk in active]
+        status = "no_text" if not chunks else "unchanged" if is_same else "ingested"
+        return NarrativeDocument(doc_id, status, "", len(chunks), active[0].version if active else 0), chunks
+
+
+def _read(
     row: Mapping[str, object],
-    store: ChunkStore,
+    stored: Sequence[StoredChunk],
+    given: _Given,
     table: MetadataTable,
     spelled: Mapping[str, SpelledRow],
     policy: SensitivityPolicy,
-    cut: tuple[Chunker | None, int, int],
-    problems: list[str],
-    *,
-    dry_run: bool,
-) -> NarrativeDocument:
+) -> _Input:
+    """Resolve metadata and label of one file; one that fails gets the label that its path and its rows give it."""
     doc_id, text = str(row["doc_id"]), str(row["text"])
-    if row["status"] == "failed":
-        return NarrativeDocument(doc_id, "failed", str(row["reason"]))
+    fault = str(row["reason"]) if row["status"] == "failed" else given.fault(doc_id)
+    if not fault and is_table_of_metadata(str(row["suffix"]), text):
+        fault = OTHER_TABLE
     resolved = resolve_metadata(
         doc_id,
         table=table,
@@ -210,36 +332,15 @@ def _ingest(
         policy=policy,
         spelled=spelled.get(doc_id),
     )
-    current = list(store.iter_chunks(doc_id=doc_id))
-    held = [read_label(stored.sensitivity) for stored in current]
-    label = read_label(resolved.sensitivity)
-    name = "a document" if Sensitivity.RESTRICTED in (label, *held) else doc_id
-    problems += [f"{name}: {problem}" for problem in resolved.problems]
-    if held and max(held) > label and resolved.label_reason != ROW_REASON:
-        label = max(held)
-        problems.append(f"{name}: it keeps the label {label}, since no row of its own lowers it; give it one")
+    label, problems = read_label(resolved.sensitivity), list(resolved.problems)
+    held = max((read_label(chunk.sensitivity) for chunk in stored), default=label)
+    if held > label and resolved.label_reason != ROW_REASON:
+        label = held
+        problems.append(f"it keeps the label {label}, since no row of its own lowers it; give it one")
     meta = DocumentMeta(
         doc_id,
         markup=str(row["markup"]) or "plain",
         **{name: str(getattr(resolved, name)) for name in METADATA_KEYS if name != "sensitivity"},
-        sensitivity=str(label),
+        sensitivity=label.value,
     )
-    page_starts = row["page_starts"]
-    chunker, max_chars, overlap_chars = cut
-    try:
-        chunks = cut_document(
-            text,
-            meta,
-            chunker,
-            max_chars=max_chars,
-            overlap_chars=overlap_chars,
-            page_starts=page_starts if isinstance(page_starts, list) else (),
-        )
-    except ChunkerError as error:
-        return NarrativeDocument(doc_id, "failed", str(error))
-    version = current[0].version if current else 0
-    if chunks == [stored.as_chunk() for stored in current]:
-        return NarrativeDocument(doc_id, "unchanged" if chunks else "no_text", "", len(chunks), version)
-    if not dry_run:
-        version = store.replace_doc_chunks(doc_id, chunks)
-    return NarrativeDocument(doc_id, "ingested" if chunks else "no_text", "", len(chunks), version if chunks else 0)
+    return _Input(row, fault, stored, meta, label, resolved.label_reason, problems)

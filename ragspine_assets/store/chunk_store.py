@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -242,24 +243,50 @@ class ChunkStore:
         Raises:
             ValueError: a chunk belongs to another document, or a ``seq`` is there twice.
         """
-        if any(chunk.doc_id != doc_id for chunk in chunks):
-            raise ValueError(f"replace_doc_chunks({doc_id!r}): a chunk names another document.")
-        if len({chunk.seq for chunk in chunks}) != len(chunks):
-            raise ValueError(f"replace_doc_chunks({doc_id!r}): two chunks have the same seq.")
+        return self.replace_chunks({doc_id: chunks}, valid_as_of)[doc_id]
+
+    def replace_chunks(self, documents: Mapping[str, Sequence[Chunk]], valid_as_of: str = "") -> dict[str, int]:
+        """Make chunks the active version of each of several documents, in one transaction; see `replace_doc_chunks`.
+
+        Args:
+            documents: ``doc_id`` to the chunks of its new version.
+            valid_as_of: date for which the contents are valid; each chunk's own where empty.
+
+        Returns:
+            The number of each document's new version, or of the one withdrawn.
+
+        Raises:
+            ValueError: as `replace_doc_chunks`; nothing is written.
+        """
+        for doc_id, chunks in documents.items():
+            if any(chunk.doc_id != doc_id for chunk in chunks):
+                raise ValueError(f"replace_doc_chunks({doc_id!r}): a chunk names another document.")
+            if len({chunk.seq for chunk in chunks}) != len(chunks):
+                raise ValueError(f"replace_doc_chunks({doc_id!r}): two chunks have the same seq.")
+        if not documents:
+            return {}
+        incoming = pa.table({"doc_id": pa.array(list(documents), pa.string())})
         with self.connect() as connection, transaction(connection):
-            row = connection.execute(
-                "SELECT coalesce(max(version), 0) FROM narrative_chunk WHERE doc_id = ?", [doc_id]
-            ).fetchone()
-            version = row[0] if row else 0
-            connection.execute("UPDATE narrative_chunk SET active = FALSE WHERE doc_id = ? AND active", [doc_id])
-            if not chunks:
-                return version
-            insert_chunks(connection, [_rows(chunks, valid_as_of)], version=version + 1)
+            with registered(connection, _ids=incoming):
+                versions = dict.fromkeys(documents, 0) | dict(
+                    connection.execute(
+                        "SELECT doc_id, max(version) FROM narrative_chunk SEMI JOIN _ids USING (doc_id) GROUP BY doc_id"
+                    ).fetchall()
+                )
+                connection.execute(
+                    "UPDATE narrative_chunk AS c SET active = FALSE FROM _ids i WHERE c.doc_id = i.doc_id AND active"
+                )
+            written = {doc_id: chunks for doc_id, chunks in documents.items() if chunks}
+            versions |= {doc_id: versions[doc_id] + 1 for doc_id in written}
+            insert_chunks(connection, _rows(chain.from_iterable(written.values()), valid_as_of), versions)
             raise_labels(
                 connection,
-                {doc_id: (max((read_label(c.sensitivity) for c in chunks), key=lambda s: s.rank), "a later version")},
+                {
+                    doc_id: (max((read_label(c.sensitivity) for c in chunks), key=lambda s: s.rank), "a later version")
+                    for doc_id, chunks in written.items()
+                },
             )
-            return version + 1
+        return versions
 
     def iter_chunks(
         self,
@@ -288,6 +315,19 @@ class ChunkStore:
             while rows := reader.fetchmany(2048):
                 for row in rows:
                     yield _stored(row)
+
+    def latest_chunks(self, doc_ids: Collection[str]) -> dict[str, list[StoredChunk]]:
+        """Return the chunks of the last version of some documents, withdrawn ones too, by document in order of ``seq``."""
+        found: dict[str, list[StoredChunk]] = {}
+        wanted = pa.table({"doc_id": pa.array(list(doc_ids), pa.string())})
+        with self.connect() as connection, registered(connection, _wanted=wanted):
+            rows = connection.execute(
+                f"SELECT {_READ} FROM narrative_chunk SEMI JOIN _wanted USING (doc_id) "
+                "QUALIFY version = max(version) OVER (PARTITION BY doc_id) ORDER BY doc_id, seq"
+            ).fetchall()
+        for chunk in map(_stored, rows):
+            found.setdefault(chunk.doc_id, []).append(chunk)
+        return found
 
     def read_chunks(self, keys: Sequence[tuple[str, int]]) -> list[StoredChunk]:
         """Return the active chunks with the given ``(doc_id, seq)``, ordered by them; missing ones are left out."""
@@ -337,18 +377,21 @@ def _rows(chunks: Iterable[Chunk], valid_as_of: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def insert_chunks(connection: duckdb.DuckDBPyConnection, batches: Iterable[pa.RecordBatch], *, version: int) -> None:
-    """Append rows with the columns of a chunk as active rows of one version number."""
+def insert_chunks(connection: duckdb.DuckDBPyConnection, rows: pa.RecordBatch, versions: Mapping[str, int]) -> None:
+    """Append rows with the columns of a chunk as active rows, each with the version number of its document."""
+    if not rows.num_rows:
+        return
     names = ", ".join(CHUNK_COLUMNS)
     now = datetime.now(UTC).replace(tzinfo=None)
-    for batch in batches:
-        try:
-            with registered(connection, _incoming=batch):
-                connection.execute(
-                    f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
-                    f"SELECT {names}, ?, ?, TRUE FROM _incoming",
-                    [now, version],
-                )
-        except duckdb.Error as error:
-            message = f"The chunks could not be stored ({type(error).__name__}); nothing was changed."
-            raise engine_error(error) or StoreError(message) from None
+    numbers = pa.array([versions[doc_id] for doc_id in rows.column("doc_id").to_pylist()], pa.int32())
+    incoming = pa.Table.from_batches([rows]).append_column("version", numbers)
+    try:
+        with registered(connection, _incoming=incoming):
+            connection.execute(
+                f"INSERT INTO narrative_chunk ({names}, ingested_at, version, active) "
+                f"SELECT {names}, ?, version, TRUE FROM _incoming",
+                [now],
+            )
+    except duckdb.Error as error:
+        message = f"The chunks could not be stored ({type(error).__name__}); nothing was changed."
+        raise engine_error(error) or StoreError(message) from None

@@ -18,9 +18,9 @@ OPEN_DOCUMENTS = """
 
 def reference_key(connection: duckdb.DuckDBPyConnection) -> bytes:
     """Return the store's key for document references, making it at first use."""
-    row = connection.execute("SELECT value FROM store_setting WHERE name = 'reference_key'").fetchone()
-    if row:
-        return bytes.fromhex(row[0])
+    kept = setting(connection, "reference_key")
+    if kept:
+        return bytes.fromhex(kept)
     key = secrets.token_bytes(32)
     set_setting(connection, "reference_key", key.hex())
     return key

@@ -95,3 +95,45 @@ def test_a_file_that_became_blank_is_withdrawn(folder: Path, store: ChunkStore) 
     (folder / "a.md").write_text("\n")
     assert ingest_narrative(folder / "a.md", store).count("no_text") == 1
     assert [c.doc_id for c in store.iter_chunks()] == ["sub/a.md"]
+
+
+def labels(store: ChunkStore) -> dict[str, str]:
+    return {chunk.doc_id: chunk.sensitivity for chunk in store.iter_chunks()}
+
+
+def test_the_table_of_the_folder_is_read_and_what_is_given_comes_before_it(folder: Path, store: ChunkStore) -> None:
+    (folder / "metadata.csv").write_text("doc_id,sensitivity\nA.md,RESTRICTED\nsub/*,RESTRICTED\nnone.md,RESTRICTED\n")
+    report = ingest_narrative(folder, store, meta_by_doc={"sub/*.md": {"topic": "LAW", "sensitivity": "CONFIDENTIAL"}})
+    assert labels(store) == {"a.md": "RESTRICTED", "sub/a.md": "CONFIDENTIAL"}
+    assert {chunk.topic for chunk in store.iter_chunks(doc_id="sub/a.md")} == {"LAW"}
+    assert sum("metadata.csv, line 2" in problem for problem in report.problems) == 1
+    assert sum("line 4: a row matches no document" in problem for problem in report.problems) == 1
+
+
+def test_a_label_stays_until_a_row_of_its_own_lowers_it(folder: Path, store: ChunkStore) -> None:
+    ingest_narrative(folder / "a.md", store, meta_by_doc={"a.md": {"sensitivity": "RESTRICTED"}})
+    report = ingest_narrative(folder / "a.md", store)
+    assert labels(store)["a.md"] == "RESTRICTED"
+    assert [problem for problem in report.problems if "keeps the label" in problem]
+    (folder / "a.md").write_text("")
+    ingest_narrative(folder / "a.md", store)
+    (folder / "a.md").write_text("New words.")
+    ingest_narrative(folder / "a.md", store)
+    assert labels(store)["a.md"] == "RESTRICTED"
+    ingest_narrative(folder / "a.md", store, meta_by_doc={"a.md": {"sensitivity": "PUBLIC"}})
+    assert labels(store)["a.md"] == "PUBLIC"
+
+
+def test_values_that_are_no_texts_fail_their_documents_only_and_lower_nothing(folder: Path, store: ChunkStore) -> None:
+    ingest_narrative(folder, store)
+    wrong = {"a.md": {"title": 5, "sensitivity": None}, "sub/*": ["PUBLIC"]}
+    report = ingest_narrative(folder, store, meta_by_doc=wrong)  # pyright: ignore[reportArgumentType]
+    assert [document.status for document in report.documents] == ["failed", "failed", "no_text", "failed"]
+    assert "title is a int" in report.documents[0].reason
+    assert labels(store) == {"a.md": "RESTRICTED", "sub/a.md": "CONFIDENTIAL"}
+
+
+def test_problems_with_labels_are_reported(folder: Path, store: ChunkStore) -> None:
+    report = ingest_narrative(folder, store, meta_by_doc={"a.md": {"sensitivity": "secret-ish"}})
+    assert labels(store)["a.md"] == "RESTRICTED"
+    assert any(problem.startswith("doc:") and "not in the lattice" in problem for problem in report.problems)
