@@ -5,6 +5,7 @@ no more: counts, references and sentences of ours.
 """
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,18 +108,21 @@ def write_summary(found: Sequence[Verdict], path: str | Path, *, job: str) -> No
     _write(path, "\n".join(lines) + "\n")
 
 
+# Marks, links, entities, mentions, mathematics and HTML of Markdown as it is shown on the web; addresses that it finds by itself.
+_LIVE = re.compile(r"[\\`*_\[\]<>|#&~$!()@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
+
+
 def _cell(text: str) -> str:
-    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]<>|#" else letter for letter in _printable(text))
-    return " ".join(escaped.split())
+    """Return a text as one cell of a Markdown table, shown as it is whatever it holds: names of files and of graphs."""
+    return " ".join(_LIVE.sub(r"\\\g<0>", _printable(text)).split())
+
+
+# What XML cannot hold, and what turns the direction of the letters around it; names of files may hold both.
+_UNPRINTABLE = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
 
 
 def _printable(text: str) -> str:
-    """Replace what XML cannot hold; names of files may hold it."""
-    return "".join(
-        letter if letter in "\t\n" or (letter >= " " and not "\ud800" <= letter <= "\udfff" and letter not in "\ufffe\uffff")
-        else "\ufffd"
-        for letter in text
-    )  # fmt: skip
+    return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def _write(path: str | Path, text: str) -> None:

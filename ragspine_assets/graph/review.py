@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +208,11 @@ def waiting_edges(con: duckdb.DuckDBPyConnection) -> int:
 
 
 def review_template(con: duckdb.DuckDBPyConnection) -> str:
-    """Return a CSV of the model edges that wait for a decision, by edge, with empty columns to fill in."""
+    """Return a CSV of the model edges that wait for a decision, by edge, with empty columns to fill in.
+
+    Args:
+        con: a store; or what `serving.servable_graph` connects to, for reviewers who may not see all that is in the store.
+    """
     key = ", ".join(_KEY)
     rows = con.execute(
         f"SELECT src_type, src, type, dst_type, dst FROM model_edge ANTI JOIN review_decision USING ({key})"
@@ -220,7 +225,15 @@ def review_template(con: duckdb.DuckDBPyConnection) -> str:
     return out.getvalue()
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+# What a spreadsheet may take for the beginning of a formula, in every width that NFKC makes the same, or for a cell's end.
+_FORMULA = (
+    "=\u207c\u208c\u2a75\u2a76\ufe66\uff1d+\u207a\u208a\ufb29\ufe62\uff0b\\-\u2212\ufe63\uff0d@\ufe6b\uff20\t\r\n"
+)
+# Before it may stand what a spreadsheet or a person's eye skips. A cell begins again where another locale separates.
+_SKIPPED = "(?:[^\\S\\t\\r\\n]|['\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff\x00-\x08\x0e-\x1f\x7f])*"
+_BEGINNING = "(?:^|(?<=[;|\t\r\n]))"
+_LIVE = re.compile(f"{_BEGINNING}(?={_SKIPPED}[{_FORMULA}])")
+_INERT = re.compile(f"{_BEGINNING}'(?={_SKIPPED}[{_FORMULA}])")
 
 
 def inert_cell(value: str) -> str:
@@ -229,12 +242,12 @@ def inert_cell(value: str) -> str:
     A model chooses these names. An apostrophe in front makes a cell a text, for Excel, LibreOffice and Google alike; a
     value that has some in front of what would be a formula gets one more, so that reading takes off what writing put on.
     """
-    return f"'{value}" if value.lstrip("' ").startswith(_FORMULA) else value
+    return _LIVE.sub("'", value)
 
 
 def plain_cell(cell: str) -> str:
     """Return the value that `inert_cell` wrote; a cell that a person or a spreadsheet wrote without it is itself."""
-    return cell[1:] if cell.startswith("'") and cell.lstrip("' ").startswith(_FORMULA) else cell
+    return _INERT.sub("", cell)
 
 
 def _decision_rows(decisions: Sequence[ReviewDecision]) -> pa.Table:

@@ -1,12 +1,18 @@
 """What CI gets from a job: exit code, JUnit XML and a Markdown summary (SPEC 6.4)."""
 
+import itertools
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from ragspine_assets.config import environment_name
 from ragspine_assets.defs.reports import Verdict, write_junit, write_summary
@@ -85,6 +91,27 @@ def test_the_summary_puts_what_is_bad_first_and_names_of_files_cannot_break_its_
     assert title == "## checks: 2 broken or failed"
     assert [row[2] for row in rows] == ["❌", "💥", "✅", "👀"]
     assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
+
+
+HOSTILE = [
+    "[here](javascript:alert(1))", "![x](http://evil.example/p.png)", "<img src=x onerror=alert(1)>", "a|b\\|c", "`code`",
+    "**bold** _it_ ~~no~~", "&lt;script&gt;", "https://evil.example", "www.evil.example", "# title\n- list\n| a | b |", "$x^2$",
+    "@everybody", "\\", "\u202egnp.exe",
+]  # fmt: skip
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), st.text(alphabet="\\|`*_[]()<>&#!~$@:/w. a\n\u202e", max_size=12)))
+@example("".join(HOSTILE))
+def test_a_name_is_shown_as_it_is_in_a_cell_of_the_summary(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write_summary([Verdict("graph", "asserted", "broken", f"x{name}x")], Path(folder, "s.md"), job="checks")
+        tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(Path(folder, "s.md").read_text())
+    cells = [token for before, token in itertools.pairwise(tokens) if before.type == "td_open"]
+    assert [token.type for token in tokens].count("td_open") == 4
+    shown = cells[3].children or []
+    assert {child.type for child in shown} <= {"text", "text_special"}
+    assert "".join(child.content for child in shown) == " ".join(f"x{name}x".replace("\u202e", "\ufffd").split())
+    assert not re.search(r"(?<!\\)://|www\.", cells[3].content)
 
 
 def test_a_report_that_cannot_be_written_does_not_hide_the_outcome(tmp_path: Path) -> None:
