@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import TypeVar, overload
 from weakref import finalize
 
 import numpy as np
@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import COLUMNS
 from ragspine_assets.index.lexical import LexicalIndex, Texts
-from ragspine_assets.policy.lattice import read_label
+from ragspine_assets.policy.lattice import Sensitivity, read_label
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Column, Corpus
 from ragspine_assets.store.chunk_store import StoredChunk
+
+T = TypeVar("T")
 
 _PUBLISHED = tuple(column for column in COLUMNS if column.published)
 
@@ -207,16 +209,20 @@ class PublishedChunks(Sequence[StoredChunk]):
     def __init__(self, table: pa.Table) -> None:
         self._size = table.num_rows
         self._texts: dict[str, Sequence[str]] = {name: texts_of(_single(table.column(name))) for name in PLAIN_TEXTS}
-        self.values: dict[str, Texts] = {}
-        self.codes: dict[str, NDArray[np.int32]] = {}
+        values: dict[str, Texts] = {}
+        codes: dict[str, NDArray[np.int32]] = {}
         for name in (*REPEATED_TEXTS, INDEX_LANGUAGE):
             array = _single(table.column(name))
-            self.values[name] = texts_of(array.dictionary)
-            self.codes[name] = codes_of(array.indices)
-        self.numbers = {name: codes_of(_single(table.column(name))) for name in NUMBERS}
+            values[name] = texts_of(array.dictionary)
+            codes[name] = codes_of(array.indices)
+        self.values: Mapping[str, Texts] = values
+        self.codes: Mapping[str, NDArray[np.int32]] = codes
+        self.numbers: Mapping[str, NDArray[np.int32]] = {
+            name: codes_of(_single(table.column(name))) for name in NUMBERS
+        }
         # A list is several times faster than a buffer, and few values are soon read.
         self._at_hand: dict[str, Sequence[str]] = {
-            name: list(texts) if len(texts) <= _FEW else texts for name, texts in self.values.items()
+            name: list(texts) if len(texts) <= _FEW else texts for name, texts in values.items()
         }
 
     def __len__(self) -> int:
@@ -237,11 +243,20 @@ class PublishedChunks(Sequence[StoredChunk]):
         row |= {name: column.item(position) for name, column in numbers.items()}
         return StoredChunk(**row)  # pyright: ignore[reportArgumentType]
 
-    def texts(self) -> Texts:
+    def texts(self) -> Texts | ChosenTexts:
         """Return the chunks' texts."""
         texts = self._texts["text"]
         assert isinstance(texts, Texts)
         return texts
+
+    def up_to(self, label: Sensitivity) -> PublishedChunks:
+        """Return the chunks whose label is not above one, as if the file held no other."""
+        ranks = self.ranks()
+        return self if (ranks <= label.rank).all() else ChosenChunks(self, np.flatnonzero(ranks <= label.rank))
+
+    def ranks(self) -> NDArray[np.int8]:
+        """Return the rank of each chunk's label in the lattice."""
+        return ranks_of(self.values["sensitivity"], self.codes["sensitivity"])
 
     def column(self, name: str) -> Column:
         """Return a column of repeated texts as the search uses it."""
@@ -281,13 +296,12 @@ class PublishedChunks(Sequence[StoredChunk]):
 
     def corpus(self, lexical: LexicalIndex) -> Corpus:
         """Return what `NarrativeIndex` serves."""
-        labels = np.array([read_label(label).rank for label in self.values["sensitivity"]] or [0], np.int8)
         return Corpus(
             chunks=self,
             lexical=lexical,
             languages=self.column(INDEX_LANGUAGE),
             columns={name: self.column(name) for name in FILTER_KEYS},
-            ranks=labels[self.codes["sensitivity"]] if self._size else np.empty(0, np.int8),
+            ranks=self.ranks(),
         )
 
     def parent_numbers(self) -> NDArray[np.int64]:
@@ -298,3 +312,98 @@ class PublishedChunks(Sequence[StoredChunk]):
         keys = self.codes["doc_id"].astype(np.int64) * max(len(self.values["parent_id"]), 1) + sections
         _, first, which = np.unique(keys, return_index=True, return_inverse=True)
         return np.where(sections == none, own, first[which])
+
+
+def ranks_of(labels: Iterable[str], codes: NDArray[np.integer]) -> NDArray[np.int8]:
+    """Return the rank in the lattice of each of some labels, which are given by their numbers."""
+    ranks = np.array([read_label(label).rank for label in labels] or [0], np.int8)
+    return ranks[codes] if len(codes) else np.empty(0, np.int8)
+
+
+class ChosenTexts(Sequence[str]):
+    """Some of many strings, none of them copied.
+
+    Args:
+        texts: all of them.
+        positions: which.
+    """
+
+    def __init__(self, texts: Sequence[str], positions: NDArray[np.integer]) -> None:
+        self._texts = texts
+        self._positions = positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [self._texts[one] for one in self._positions[position].tolist()]
+        return self._texts[self._positions.item(position)]
+
+
+class _Chosen(Mapping[str, T]):
+    """Values by column, each made when it is asked for the first time."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], T]) -> None:
+        self._names = tuple(names)
+        self._make = make
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class ChosenChunks(PublishedChunks):
+    """Some chunks of a snapshot, in its order, as if there were no others: no value of another is among theirs.
+
+    Args:
+        whole: all chunks.
+        positions: which, ascending.
+    """
+
+    def __init__(self, whole: PublishedChunks, positions: NDArray[np.intp]) -> None:
+        self._size = len(positions)
+        self._whole = whole
+        self.positions = positions
+        """Where each stands in the file."""
+        self._columns = _Chosen(whole.values, self._column)
+        self.values = _Chosen(whole.values, lambda name: self._columns[name][0])
+        self.codes = _Chosen(whole.values, lambda name: self._columns[name][1])
+        self.numbers = _Chosen(whole.numbers, lambda name: whole.numbers[name][positions])
+
+    def _column(self, name: str) -> tuple[Texts, NDArray[np.int32]]:
+        codes = self._whole.codes[name][self.positions]
+        values = self._whole.values[name]
+        used = np.zeros(len(values), np.bool_)
+        used[codes] = True
+        numbers = np.cumsum(used, dtype=np.int32) - 1
+        return Texts.of(values[one] for one in np.flatnonzero(used).tolist()), numbers[codes]
+
+    @overload
+    def __getitem__(self, position: int) -> StoredChunk: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[StoredChunk]: ...
+    def __getitem__(self, position: int | slice) -> StoredChunk | list[StoredChunk]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(self._size))]
+        if not 0 <= position < self._size:
+            raise IndexError(position)
+        return self._whole[self.positions.item(position)]
+
+    def texts(self) -> ChosenTexts:
+        """Return the chunks' texts."""
+        return ChosenTexts(self._whole.texts(), self.positions)

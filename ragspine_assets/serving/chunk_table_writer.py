@@ -21,7 +21,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS, SCHEMA, FiledTexts
+from ragspine_assets.serving.chunk_table import (
+    INDEX_LANGUAGE,
+    NUMBERS,
+    PLAIN_TEXTS,
+    REPEATED_TEXTS,
+    SCHEMA,
+    FiledTexts,
+    ranks_of,
+)
 
 _COPIED = 1 << 20
 _KEPT_WHOLE = 64
@@ -148,6 +156,10 @@ class ChunkTableWriter:
         """Return the values of a column that repeat, and of each row the number of its value."""
         column = self._repeated[name]
         return list(column.values.texts()), column.codes.read()
+
+    def ranks(self) -> NDArray[np.int8]:
+        """Return the rank of each row's label in the lattice."""
+        return ranks_of(*self.repeated("sensitivity"))
 
     def write(self, path: Path, languages: Sequence[str], language_codes: NDArray[np.int32]) -> None:
         """Write the table.

@@ -30,7 +30,7 @@ from ragspine_assets.policy import DomainProfile, Sensitivity, is_restricted, re
 from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, SCHEMA, map_table
 from ragspine_assets.serving.servable_view import profile_names
 from ragspine_assets.serving.snapshot import Snapshot
-from ragspine_assets.serving.snapshot_files import GRAPH_TABLES, LEXICAL, MANIFEST, PRODUCT
+from ragspine_assets.serving.snapshot_files import GRAPH_TABLES, LEXICAL, MANIFEST, PRODUCT, Level
 from ragspine_assets.store.references import references
 from ragspine_assets.store.schema import TABLES
 
@@ -89,7 +89,9 @@ def isolation_traces(
         if suspects.empty:
             break
         suspects.clear(material)
-    found = {*suspects.documents(hidden), *_foreign_words(snapshot, hidden.words)}
+    found = {*suspects.documents(hidden)}
+    for served in (snapshot, *map(snapshot.up_to, snapshot.manifest.levels)):
+        found.update(_foreign_words(served, hidden.words))
     name = references(connection)
     return sorted(map(name, found))
 
@@ -305,7 +307,7 @@ def _files(snapshot: Snapshot) -> Iterator[bytes]:
     for name in sorted([*snapshot.manifest.files, MANIFEST]):
         # A name in the folder is published like a byte of a file.
         yield name.encode()
-        if name == f"{LEXICAL}/terms.npy":
+        if name.endswith(f"{LEXICAL}/terms.npy"):
             continue
         with (snapshot.path / name).open("rb") as file:
             rest = b""
@@ -363,11 +365,12 @@ def _servable_material(
 def _format_names(snapshot: Snapshot) -> str:
     """Return the words that stand in every snapshot, or that settings put there: no document has a say in them."""
     manifest = snapshot.manifest
-    lexical = [path.read_text() for path in sorted((snapshot.path / LEXICAL).glob("*.json"))]
+    lexical = [path.read_text() for path in sorted(snapshot.path.rglob(f"{LEXICAL}/*.json"))]
     columns = [name for table in GRAPH_TABLES for name in TABLES[table]]
     return "\n".join(
         [*SCHEMA.names, *columns, *GRAPH_TABLES, *GRAPH_WORDS, *Sensitivity, *manifest.files, *lexical]
         + [field.name for field in dataclasses.fields(manifest)]
+        + [field.name for field in dataclasses.fields(Level)]
         + [manifest.release, manifest.analyzer, manifest.analyzer_version, *manifest.chunkers, *manifest.counts]
         + [PRODUCT, MANIFEST, "format", "product", "checksum", "bytes", "sha256", "ARROW1", "NUMPY", "fortran_order"]
     )

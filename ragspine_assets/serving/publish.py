@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,14 +22,16 @@ from ragspine_assets.index.lexical import Texts
 from ragspine_assets.index.snapshot_index import ReleaseRows
 from ragspine_assets.policy import DomainProfile, Sensitivity
 from ragspine_assets.retrieval.narrative_index import servable_label
-from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, PublishedChunks, write_table
+from ragspine_assets.serving.chunk_table import INDEX_LANGUAGE, ChosenTexts, PublishedChunks, write_table
 from ragspine_assets.serving.chunk_table_writer import ChunkTableWriter
 from ragspine_assets.serving.indexes import INDEXES
 from ragspine_assets.serving.leaks import isolation_traces
-from ragspine_assets.serving.servable_view import LABELS_NOW, chunk_rows, graph_table, servable, survey
+from ragspine_assets.serving.servable_view import LABELS_NOW, chunk_rows, graph_table, servable, survey, survey_levels
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     GRAPH_TABLES,
+    LEVELS,
+    Level,
     Manifest,
     SnapshotError,
     building_folder,
@@ -93,6 +95,7 @@ def publish_snapshot(
     keep: int = DEFAULT_KEEP,
     failed_checks: Sequence[str] = (),
     profile: DomainProfile | None = None,
+    levels: Sequence[str] = (),
 ) -> PublishReport:
     """Publish what the store may serve now; where nothing changed, nothing is published again.
 
@@ -107,12 +110,15 @@ def publish_snapshot(
         keep: how many snapshots are kept, the current one among them; at least 1.
         failed_checks: blocking checks of upstream assets that failed last. Any of them forbids publishing.
         profile: the domain profile; what it names is no secret. Without it, what the graph has of it counts.
+        levels: labels below ``max_label`` up to which somebody is served too (SPEC 8.3): each gets indexes and a graph view
+            of its own, over the same texts. What is not below is left out: it needs none.
 
     Raises:
         PublishingRefused: a check failed, or the built snapshot holds something of a document it must not hold.
-        ValueError: ``max_label`` is RESTRICTED or no label, there is no such analyzer, or ``keep`` is below 1.
+        ValueError: ``max_label`` or a level is RESTRICTED or no label, there is no such analyzer, or ``keep`` is below 1.
     """
     label = servable_label(max_label)
+    below = sorted({one for one in map(servable_label, levels) if one < label}, key=lambda one: one.rank)
     terms = make_analyzer(analyzer)
     if keep < 1:
         raise SettingError(f"keep must be at least 1, the current snapshot; it is {keep}")
@@ -125,15 +131,18 @@ def publish_snapshot(
                     f"Not published: {', '.join(failed_checks)} failed last. Repair it and run `make run`; until then "
                     "the former snapshot is served."
                 )
-            with servable(connection, label), ThreadPoolExecutor(1) as thread:
-                started = time.perf_counter()
+            started, now = time.perf_counter(), _now()
+            known = _levels_of(root, current_name_or_none(root))
+            with ThreadPoolExecutor(1) as thread:
                 # To hash what is current takes about as long as to hash what the store says.
                 current = thread.submit(_sound, root, current_name_or_none(root))
-                manifest = survey(connection, max_label=label, analyzer=analyzer, published_at=_now())
+                served = survey_levels(connection, below, analyzer=analyzer, published_at=now, former=known)
+                with servable(connection, label):
+                    manifest = survey(connection, max_label=label, analyzer=analyzer, published_at=now, levels=served)
                 former = current.result()
-                compared = time.perf_counter()
-                report = _bring_up_to_date(connection, root, manifest, terms, former, profile)
-                report.seconds["comparing"] = compared - started
+            compared = time.perf_counter()
+            report = _bring_up_to_date(connection, root, manifest, terms, former, profile)
+            report.seconds["comparing"] = compared - started
         except BaseException:
             # What must not be served any more is not served, whatever else went wrong.
             _withdraw(root, raised)
@@ -217,16 +226,16 @@ def _build(
     report: PublishReport,
 ) -> Manifest:
     started = time.perf_counter()
-    for name in GRAPH_TABLES:
-        write_table(graph_table(connection, name), folder / f"{name}.arrow")
     if former is not None and (former.manifest.analyzer, former.manifest.analyzer_version) != (
         manifest.analyzer,
         manifest.analyzer_version,
     ):
         former = None
     with ChunkTableWriter(folder) as table:
-        for batch in chunk_rows(connection):
-            table.add(batch)
+        with servable(connection, servable_label(manifest.max_label)):
+            _write_graph(connection, folder)
+            for batch in chunk_rows(connection):
+                table.add(batch)
         read = time.perf_counter()
         report.seconds["reading the store"] = read - started
         texts = table.texts()
@@ -242,6 +251,12 @@ def _build(
             for index in INDEXES:
                 earlier = former.indexes.get(index.name) if former and places is not None else None
                 index.build(folder / index.name, rows, earlier)
+            ranks = table.ranks()
+            for level in manifest.levels:
+                _build_level(folder, rows, servable_label(level), ranks)
+    for level in manifest.levels:
+        with servable(connection, servable_label(level)):
+            _write_graph(connection, folder / LEVELS / level)
     report.chunks_read = len(rows.fresh())
     report.chunks_reused = len(rows) - report.chunks_read
     report.seconds["indexing"] = time.perf_counter() - indexing
@@ -249,6 +264,29 @@ def _build(
     sealed = seal(folder, manifest)
     report.seconds["writing"] += time.perf_counter() - sealing
     return sealed
+
+
+def _write_graph(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    for name in GRAPH_TABLES:
+        write_table(graph_table(connection, name), folder / f"{name}.arrow")
+
+
+def _build_level(folder: Path, rows: ReleaseRows, level: Sensitivity, ranks: NDArray[np.int8]) -> None:
+    """Write the indexes of the rows up to a label, from those of all rows: no text is read again."""
+    kept = np.flatnonzero(ranks <= level.rank)
+    places = np.full(len(rows), -1, np.int32)
+    places[kept] = np.arange(len(kept), dtype=np.int32)
+    part = ReleaseRows(ChosenTexts(rows.texts, kept), rows.languages, rows.language_codes[kept], rows.analyzer, places)
+    for index in INDEXES:
+        index.build(folder / LEVELS / level / index.name, part, index.open(folder / index.name))
+
+
+def _levels_of(root: Path, name: str | None) -> Mapping[str, Level]:
+    """Return the levels of a snapshot, none where its manifest cannot be read."""
+    try:
+        return read_manifest(root / name).levels if name else {}
+    except SnapshotError:
+        return {}
 
 
 @dataclass
@@ -316,6 +354,7 @@ def _places(before: PublishedChunks, documents: Sequence[_Document], texts: Text
     """
     places = np.full(len(before), -1, np.int32)
     earlier, now = before.texts(), np.diff(texts.offsets)
+    assert isinstance(earlier, Texts)
     lengths = np.diff(earlier.offsets)
     read_by, codes = before.values[INDEX_LANGUAGE], before.codes[INDEX_LANGUAGE]
     for document in documents:

@@ -10,10 +10,11 @@ import hashlib
 import json
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from itertools import accumulate
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -23,7 +24,7 @@ from ragspine_assets.graph.values import PROFILE_SOURCE
 from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy import Sensitivity
 from ragspine_assets.serving.chunk_table import ADDITIVE, NUMBERS, PLAIN_TEXTS, REPEATED_TEXTS
-from ragspine_assets.serving.snapshot_files import FORMAT, GRAPH_TABLES, Manifest
+from ragspine_assets.serving.snapshot_files import FORMAT, GRAPH_TABLES, Level, Manifest
 from ragspine_assets.store.database import registered
 from ragspine_assets.store.labels import rank_of
 from ragspine_assets.store.text_batches import WITHIN
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _ROWS = 2_048
 _GROUP = 8_192
 _LAST = 2**31 - 1
+NO_LEVELS: Mapping[str, Level] = MappingProxyType({})
 _WINDOW_BYTES = 2_048
 """Longer windows on average make a group smaller in proportion."""
 
@@ -124,9 +126,14 @@ def _cited(alias: str) -> str:
 
 
 def survey(
-    connection: duckdb.DuckDBPyConnection, *, max_label: Sensitivity, analyzer: AnalyzerName, published_at: str
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    max_label: Sensitivity,
+    analyzer: AnalyzerName,
+    published_at: str,
+    levels: Mapping[str, Level] = NO_LEVELS,
 ) -> Manifest:
-    """Return the manifest, without files, of what would be published now; inside `servable`."""
+    """Return the manifest, without files, of what would be published now with some levels; inside `servable`."""
     # What is null counts for nothing: a column that was added later changes a digest only where there is something in it.
     texts = ", ".join(
         f"'{name}=' || nullif(c.{name}, '')" if name in ADDITIVE else f"c.{name}" if name != "sensitivity" else _LABEL
@@ -172,6 +179,8 @@ def survey(
         # Files with other columns are published anew.
         "added_columns": ADDITIVE,
     }
+    if levels:
+        identity["levels"] = {label: level.digest for label, level in levels.items()}
     return Manifest(
         digest=hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest(),
         release=release,
@@ -183,7 +192,30 @@ def survey(
         chunkers=tuple(identity["chunkers"]),
         sources=identity["sources"],
         counts=counts,
+        levels=dict(levels),
     )
+
+
+def survey_levels(
+    connection: duckdb.DuckDBPyConnection,
+    labels: Sequence[Sensitivity],
+    *,
+    analyzer: AnalyzerName,
+    published_at: str,
+    former: Mapping[str, Level] = NO_LEVELS,
+) -> dict[str, Level]:
+    """Return what audiences up to some labels would be served now.
+
+    A level whose content is that of the former release keeps its time: that something above it changed tells it nothing.
+    """
+    levels = {}
+    for label in labels:
+        with servable(connection, label):
+            found = survey(connection, max_label=label, analyzer=analyzer, published_at=published_at)
+        before = former.get(label)
+        since = before.published_at if before is not None and before.digest == found.digest else published_at
+        levels[str(label)] = Level(found.digest, since, found.chunkers, found.sources, found.counts)
+    return levels
 
 
 _PLURAL = {"graph_node": "nodes", "graph_edge": "edges", "graph_evidence": "evidence"}

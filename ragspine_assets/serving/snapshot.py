@@ -18,6 +18,8 @@ from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
 from ragspine_assets.serving.chunk_table import PublishedChunks, map_table
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
+    GRAPH_TABLES,
+    LEVELS,
     MANIFEST,
     Manifest,
     SnapshotError,
@@ -59,6 +61,7 @@ class Snapshot:
         chunks: PublishedChunks,
         indexes: Mapping[str, SnapshotIndex[Any]],
         graph: dict[str, pa.Table],
+        levels: Mapping[str, Snapshot] | None = None,
     ) -> None:
         self.path = path
         """The folder it was opened from."""
@@ -69,6 +72,7 @@ class Snapshot:
         self.indexes = indexes
         """The indexes of the chunks, by name."""
         self._graph = graph
+        self._levels = dict(levels or {})
         self._corpus = chunks.corpus(self.lexical)
 
     @property
@@ -123,8 +127,6 @@ class Snapshot:
 
     @classmethod
     def _open(cls, folder: Path, verify: bool | None) -> Self:
-        from ragspine_assets.serving.indexes import INDEXES
-
         if _is_withdrawn(folder):
             raise SnapshotError(
                 f"{folder} was withdrawn: the label of a document in it was raised, or the document was purged. Open "
@@ -138,20 +140,34 @@ class Snapshot:
             raise _damaged(folder, damaged)
         try:
             servable_label(manifest.max_label)
-            indexes = {index.name: index.open(folder / index.name) for index in INDEXES}
             chunks = PublishedChunks.of_file(folder / CHUNKS)
-            if any(len(index) != len(chunks) for index in indexes.values()):
-                raise ValueError("index and chunks differ")
-            graph = {
-                name.removesuffix(".arrow"): map_table(folder / name)
-                for name in sorted(manifest.files)
-                if name.endswith(".arrow") and name != CHUNKS
+            levels = {
+                label: cls(folder, manifest.at(label), part, *_opened(folder / LEVELS / label, part))
+                for label in manifest.levels
+                for part in (chunks.up_to(servable_label(label)),)
             }
-            return cls(folder, manifest, chunks, indexes, graph)
+            return cls(folder, manifest, chunks, *_opened(folder, chunks), levels)
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise SnapshotError(
                 f"{folder} cannot be read ({type(error).__name__}): it is damaged or incomplete. Copy or publish it again."
             ) from None
+
+    def up_to(self, max_label: str) -> Snapshot:
+        """Return what an audience is served: as if this snapshot had never held anything above a label (SPEC 8.3).
+
+        Raises:
+            ValueError: ``max_label`` is RESTRICTED or no label.
+            SnapshotError: it was published without that level.
+        """
+        label = servable_label(max_label)
+        if label >= servable_label(self.manifest.max_label):
+            return self
+        if label not in self._levels:
+            raise SnapshotError(
+                f"{self.path} was published without an index for {label}. Set RAGSPINE_SNAPSHOT_LEVELS to the levels that "
+                "are served, or name the clients with RAGSPINE_CLIENTS, and publish with `make run`."
+            )
+        return self._levels[label]
 
     def verify(self) -> None:
         """Compare every byte with the manifest.
@@ -168,7 +184,7 @@ class Snapshot:
         False after a newer one was published, and after publication was withdrawn: open again, or stop serving.
         """
         try:
-            current = current_name(self.path.parent) == self.manifest.name == self.path.name
+            current = current_name(self.path.parent) == self.path.name
             return current and not _is_withdrawn(self.path)
         except SnapshotError:
             return False
@@ -276,6 +292,16 @@ def citations(citation: str) -> list[tuple[str, int | None, int]]:
     if mark and doc_id and version.isascii() and version.isdecimal() and len(version) < 10:
         ways.append((doc_id, int(version), int(seq)))
     return [*ways, (head, None, int(seq))]
+
+
+def _opened(folder: Path, chunks: PublishedChunks) -> tuple[dict[str, SnapshotIndex[Any]], dict[str, pa.Table]]:
+    """Open the indexes of some chunks and their graph view."""
+    from ragspine_assets.serving.indexes import INDEXES
+
+    indexes = {index.name: index.open(folder / index.name) for index in INDEXES}
+    if any(len(index) != len(chunks) for index in indexes.values()):
+        raise ValueError("index and chunks differ")
+    return indexes, {name: map_table(folder / f"{name}.arrow") for name in GRAPH_TABLES}
 
 
 def _is_withdrawn(folder: Path) -> bool:

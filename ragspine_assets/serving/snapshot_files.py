@@ -21,7 +21,10 @@ from pathlib import Path
 from ragspine_assets.errors import RagspineError
 
 FORMAT = 1
-"""Version of the layout. A reader refuses any other."""
+"""Version of the layout of a snapshot that serves one audience."""
+
+LEVELLED_FORMAT = 2
+"""Version of the layout of a snapshot with further levels. A reader refuses any other than these two."""
 
 PRODUCT = "ragspine_assets"
 CURRENT = "CURRENT"
@@ -29,6 +32,7 @@ WITHDRAWN = "WITHDRAWN"
 MANIFEST = "manifest.json"
 CHUNKS = "chunks.arrow"
 LEXICAL = "lexical"
+LEVELS = "levels"
 GRAPH_TABLES = ("graph_node", "graph_edge", "graph_evidence")
 
 _NAME = re.compile("[0-9a-f]{16}")
@@ -53,6 +57,27 @@ class FileEntry:
 
 
 @dataclass(frozen=True)
+class Level:
+    """What an audience below a snapshot's ``max_label`` is served from it (SPEC 8.3).
+
+    All of it is what the manifest of a snapshot up to that label would say: nothing above has a part in it.
+
+    Attributes:
+        digest: sha256 of all that decides the content of such a snapshot.
+        published_at: when that content became current, UTC, ISO 8601.
+        chunkers: how the documents were cut.
+        sources: data versions of ``chunks`` and ``graph``.
+        counts: documents, chunks, nodes, edges, evidence, and ``chunks LABEL`` for each label.
+    """
+
+    digest: str
+    published_at: str
+    chunkers: tuple[str, ...]
+    sources: Mapping[str, str]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a snapshot holds and from what it was made; nothing in it depends on what was not published.
 
@@ -68,6 +93,7 @@ class Manifest:
         sources: data versions of what is in it: ``chunks`` and ``graph``.
         counts: documents, chunks, nodes, edges, evidence, and ``chunks LABEL`` for each label.
         files: path relative to the folder to what the file must be.
+        levels: by label, what audiences below ``max_label`` are served.
     """
 
     digest: str
@@ -81,15 +107,39 @@ class Manifest:
     sources: Mapping[str, str]
     counts: Mapping[str, int]
     files: Mapping[str, FileEntry] = field(default_factory=dict)
+    levels: Mapping[str, Level] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Name of the snapshot's folder."""
+        """Name of the snapshot's folder; of a level, what the folder of a snapshot up to that label would be called."""
         return self.digest[:16]
+
+    def at(self, label: str) -> Manifest:
+        """Return the manifest of a level: that of a snapshot up to that label, with the files of the level.
+
+        Raises:
+            KeyError: there is no such level.
+        """
+        level = self.levels[label]
+        below = f"{LEVELS}/{label}/"
+        return replace(
+            self,
+            digest=level.digest,
+            published_at=level.published_at,
+            max_label=label,
+            labels=self.labels[: self.labels.index(label) + 1],
+            chunkers=level.chunkers,
+            sources=level.sources,
+            counts=level.counts,
+            files={name: entry for name, entry in self.files.items() if name.startswith(below)},
+            levels={name: self.levels[name] for name in self.labels[: self.labels.index(label)] if name in self.levels},
+        )
 
     def to_json(self) -> str:
         """Return the manifest as it is stored, with a checksum of itself."""
-        body = {"product": PRODUCT, "format": FORMAT, **asdict(self)}
+        body = {"product": PRODUCT, "format": LEVELLED_FORMAT if self.levels else FORMAT, **asdict(self)}
+        if not self.levels:
+            del body["levels"]
         return json.dumps({**body, "checksum": _checksum(body)}, indent=1, sort_keys=True) + "\n"
 
 
@@ -118,9 +168,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise SnapshotError(
             f"{folder} was not written by {PRODUCT}. Give the folder that `serving_snapshot` publishes."
         )
-    if version != FORMAT:
+    if version not in {FORMAT, LEVELLED_FORMAT}:
         cure = "Update ragspine_assets" if isinstance(version, int) and version > FORMAT else "Publish it again"
-        raise SnapshotError(f"{folder} has snapshot format {version}; this release reads format {FORMAT}. {cure}.")
+        known = f"formats {FORMAT} and {LEVELLED_FORMAT}"
+        raise SnapshotError(f"{folder} has snapshot format {version}; this release reads {known}. {cure}.")
     checksum = body.pop("checksum", "")
     if checksum != _checksum({"product": product, "format": version, **body}):
         raise SnapshotError(
@@ -128,8 +179,12 @@ def read_manifest(folder: Path) -> Manifest:
         )
     try:
         files = {name: FileEntry(**entry) for name, entry in body.pop("files").items()}
+        levels = {
+            name: Level(**{**level, "chunkers": tuple(level["chunkers"])})
+            for name, level in body.pop("levels", {}).items()
+        }
         lists = {name: tuple(body[name]) for name in ("chunkers", "labels")}
-        manifest = Manifest(**{**body, **lists}, files=files)
+        manifest = Manifest(**{**body, **lists}, files=files, levels=levels)
     except (KeyError, TypeError, AttributeError):
         raise SnapshotError(f"{folder} is damaged: its {MANIFEST} is incomplete. Copy or publish it again.") from None
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in files):
