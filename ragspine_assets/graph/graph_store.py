@@ -390,6 +390,7 @@ class DuckDBGraphStore:
         self,
         seeds: Sequence[str],
         *,
+        node_type: str | None = None,
         depth: int = 1,
         edge_types: Sequence[str] | None = None,
         include_model_derived: bool = False,
@@ -401,7 +402,7 @@ class DuckDBGraphStore:
         """
         with self.connect() as con:
             models = self._with_models(con, include_model_derived)
-            found = self._reach(con, _seeds(con, seeds, None, models), depth, "both", edge_types, models)
+            found = self._reach(con, _seeds(con, seeds, node_type, models), depth, "both", edge_types, models)
             return _induced(con, list(found), edge_types, models)
 
     def _with_models(self, con: duckdb.DuckDBPyConnection, asked: bool) -> bool:

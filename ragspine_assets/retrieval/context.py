@@ -148,14 +148,23 @@ def build_context(snippets: Iterable[Mapping[str, object]], *, budget_chars: int
     Raises:
         ValueError: ``budget_chars`` does not even hold the citation of the best hit.
     """
+    return "\n\n".join(context_blocks(snippets, budget_chars=budget_chars)) or NOT_FOUND
+
+
+def context_blocks(snippets: Iterable[Mapping[str, object]], *, budget_chars: int | None = None) -> list[str]:
+    """Return the hits as `build_context` shows them, one by one; those that the budget does not hold are left out.
+
+    Raises:
+        ValueError: ``budget_chars`` does not even hold the citation of the best hit.
+    """
     entries = _entries(snippets)
     if not entries:
-        return NOT_FOUND
+        return []
     texts = (text for entry in entries for text in (entry.text, entry.window))
     longest = max((len(run) for text in texts for run in _BACKTICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     if budget_chars is None:
-        return "\n\n".join(_render(number, entry, entry.shown(None), fence) for number, entry in enumerate(entries, 1))
+        return [_render(number, entry, entry.shown(None), fence) for number, entry in enumerate(entries, 1)]
     return _fit(entries, fence, budget_chars)
 
 
@@ -194,13 +203,13 @@ def _render(number: int, entry: _Entry, shown: str, fence: str) -> str:
     return f"{entry.head(number, shown)}\n{fence}\n{shown}\n{fence}"
 
 
-def _fit(entries: Sequence[_Entry], fence: str, budget: int) -> str:
+def _fit(entries: Sequence[_Entry], fence: str, budget: int) -> list[str]:
     blocks = [_render(number, entry, entry.text, fence) for number, entry in enumerate(entries, 1)]
     used = sum(map(len, blocks)) + 2 * (len(blocks) - 1)
     while used > budget and len(blocks) > 1:
         used -= len(blocks.pop()) + 2
     if used > budget:
-        return _cut(entries[0], fence, budget)
+        return [_cut(entries[0], fence, budget)]
     for position, entry in enumerate(entries[: len(blocks)]):
         frame = len(_render(position + 1, entry, entry.window, fence)) - len(entry.window)
         room = budget - used + len(blocks[position]) - frame
@@ -208,7 +217,7 @@ def _fit(entries: Sequence[_Entry], fence: str, budget: int) -> str:
             used -= len(blocks[position])
             blocks[position] = _render(position + 1, entry, entry.shown(room), fence)
             used += len(blocks[position])
-    return "\n\n".join(blocks)
+    return blocks
 
 
 def _cut(entry: _Entry, fence: str, budget: int) -> str:

@@ -241,15 +241,29 @@ class Snapshot:
 
     def chunk(self, citation: str) -> StoredChunk | None:
         """Return the chunk that a citation ``{doc_id}@v{version}#c{seq}`` or a ``chunk_id`` names; None if not here."""
+        position = self.position(citation)
+        if position is None:
+            return None
+        chunk = self.chunks[position]
+        # The exit, for a snapshot that somebody else made.
+        return chunk if read_label(chunk.sensitivity) < Sensitivity.RESTRICTED else None
+
+    def position(self, citation: str) -> int | None:
+        """Return where the chunk stands that a citation or a ``chunk_id`` names; None if not here."""
         for doc_id, version, seq in citations(citation):
-            for position in self.chunks.of_document(doc_id).tolist():
-                if int(self.chunks.numbers["seq"][position]) == seq and (
-                    version is None or int(self.chunks.numbers["version"][position]) == version
-                ):
-                    chunk = self.chunks[position]
-                    # The exit, for a snapshot that somebody else made.
-                    return chunk if read_label(chunk.sensitivity) < Sensitivity.RESTRICTED else None
+            positions = self.chunks.of_document(doc_id)
+            found = self.chunks.numbers["seq"][positions] == seq
+            if version is not None:
+                found &= self.chunks.numbers["version"][positions] == version
+            if found.any():
+                return int(positions[found.argmax()])
         return None
+
+    def citation(self, position: int) -> str:
+        """Return the durable name of the chunk at a position."""
+        doc_id = self.chunks.values["doc_id"][self.chunks.codes["doc_id"].item(position)]
+        numbers = self.chunks.numbers
+        return f"{doc_id}@v{numbers['version'].item(position)}#c{numbers['seq'].item(position)}"
 
     def graph(self, *, max_label: str | None = None) -> DuckDBGraphStore:
         """Return the graph view: `DuckDBGraphStore` over a database in memory, loaded from the snapshot.
