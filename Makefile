@@ -17,7 +17,7 @@ export RAGSPINE_ALLOW_LOWER_LABELS := $(or $(ALLOW_LOWER_LABELS),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui test lint style types contracts suite bench e2e fuzz attack soak llm lock clean
+.PHONY: help run check ui serve test lint style types contracts suite bench e2e fuzz attack soak llm lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ ui: $(READY) ## open Dagster on this machine only (it has no login)
 	@test -e .dagster/storage/schedules/schedules.db || $(BIN)/python -c 'from ragspine_assets.defs.launch import open_instance as o; o()'
 	@echo "Dagster: http://127.0.0.1:$(or $(PORT),3000) (Ctrl-C ends it)"
 	@$(BIN)/python -m ragspine_assets.defs.ui --port $(or $(PORT),3000)
+
+serve: $(READY) ## answer over HTTP from what is published, to this machine only unless CLIENTS=clients.toml names who may ask
+	@$(BIN)/ragspine serve $(if $(PORT),--port $(PORT)) $(if $(HOST),--host $(HOST)) $(if $(CLIENTS),--clients $(CLIENTS))
 
 # Each of these says what is wrong in one piece, and nothing where all is well; the tests show how far they are.
 quietly = @out=$$($(1) 2>&1) || { echo "$$out"; exit 1; }
@@ -96,9 +99,9 @@ LOCK = uv pip compile --quiet --universal --generate-hashes --no-annotate --no-h
 	--python-version 3.11 pyproject.toml
 
 lock: ## write the hashed lists of packages anew from pyproject.toml (needs uv; UPGRADE=1 takes newer ones)
-	@$(LOCK) requirements/build.in --extra ui $(if $(UPGRADE),--upgrade) -o requirements/run.txt
-	@$(LOCK) --extra ui --extra llm -c requirements/run.txt $(if $(UPGRADE),--upgrade) -o requirements/llm.txt
-	@$(LOCK) requirements/build.in --extra ui --extra llm --extra stemming --extra tokens --extra demo --extra dev \
+	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp $(if $(UPGRADE),--upgrade) -o requirements/run.txt
+	@$(LOCK) --extra ui --extra serve --extra mcp --extra llm -c requirements/run.txt $(if $(UPGRADE),--upgrade) -o requirements/llm.txt
+	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp --extra llm --extra stemming --extra tokens --extra demo --extra dev \
 		-c requirements/llm.txt $(if $(UPGRADE),--upgrade) -o requirements/test.txt
 	@$(LOCK) --extra bench -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/bench.txt
 	@$(subst pyproject.toml,requirements/e2e.in,$(LOCK)) -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/e2e.txt

@@ -458,6 +458,50 @@ def status(
     _table(_console(), "", ("", ""), rows)
 
 
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on; RAGSPINE_SERVE_HOST.")] = "",
+    port: Annotated[int, typer.Option(min=-1, max=65535, help="Port; RAGSPINE_SERVE_PORT.")] = -1,
+    clients: Annotated[str, typer.Option(metavar="FILE", help="Who may ask.", envvar=environment_name("clients"))] = "",
+    certificate: Annotated[str, typer.Option(metavar="FILE", help="Certificate, for TLS.")] = "",
+    certificate_key: Annotated[str, typer.Option(metavar="FILE", help="Key of the certificate.")] = "",
+    snapshots: Snapshots = "",
+) -> None:
+    """Answer over HTTP from the current snapshot, each client within its audience."""
+    from ragspine_assets.service.server import ServeSettings
+    from ragspine_assets.service.server import serve as serve_http
+
+    config = _config(snapshots, "", clients=clients)
+    serve_http(
+        ServeSettings(
+            snapshots=config.snapshots_folder(),
+            clients=config.clients_file(),
+            host=host or config.serve_host,
+            port=config.serve_port if port < 0 else port,
+            origins=config.serve_origins,
+            log=config.request_log_folder(),
+            certificate=certificate,
+            certificate_key=certificate_key,
+        )
+    )
+
+
+@app.command()
+def token(
+    name: Annotated[str, typer.Argument(help="What the log is to call the client.")],
+    max_label: Annotated[str, typer.Option(help="Highest label it is served.")] = "INTERNAL",
+) -> None:
+    """Make a token for a client, shown once, and the section of the clients' file that lets it in."""
+    import secrets
+
+    from ragspine_assets.service.clients import new_client
+
+    made = secrets.token_urlsafe(32)
+    section = new_client(name, max_label, made)
+    sys.stderr.write(f"The token of {name}, which is kept nowhere: {made}\nAppend this to the clients' file:\n\n")
+    sys.stdout.write(section)
+
+
 def main() -> None:
     """Run the command line; what goes wrong is said in one sentence, with what to do."""
     if sys.stdout.encoding and sys.stdout.encoding.casefold().replace("-", "") != "utf8":
@@ -477,11 +521,11 @@ def main() -> None:
         raise SystemExit(f"ragspine: {error}") from None
 
 
-def _config(snapshots: str, store: str) -> ServiceConfig:
+def _config(snapshots: str, store: str, **others: str) -> ServiceConfig:
     from dataclasses import replace
 
     config = ServiceConfig.from_environment()
-    given = {"snapshots": snapshots, "store": store}
+    given = {"snapshots": snapshots, "store": store, **others}
     return replace(config, **{name: value for name, value in given.items() if value})
 
 

@@ -14,6 +14,7 @@ DEFAULT_SOURCE = "data/raw"
 DEFAULT_STORE = "data/ragspine.duckdb"
 DEFAULT_PROFILE = "data/profile.toml"
 DEFAULT_FACTS = "data/facts"
+DEFAULT_CLIENTS = "clients.toml"
 
 
 T = TypeVar("T")
@@ -37,6 +38,11 @@ class ServiceConfig:
     facts: str = _setting(DEFAULT_FACTS, "Folder or file of facts, CSV or Parquet; empty for none.")
     snapshots: str = _setting("", "Folder of published snapshots; empty for one beside the store.")
     snapshot_max_label: str = _setting("CONFIDENTIAL", "Highest label that is published; never RESTRICTED.")
+    snapshot_levels: str = _setting(
+        "",
+        "Labels below it up to which somebody is served too, separated by commas; empty for those of the clients, INTERNAL "
+        "without clients; `none` for none.",
+    )
     snapshot_keep: int = _setting(3, "How many snapshots are kept, the current one among them.")
     copies: str = _setting("", "Folder of the copies that `ragspine backup` makes; empty for one beside the store.")
     copies_keep: int = _setting(7, "How many copies are kept.")
@@ -70,6 +76,11 @@ class ServiceConfig:
     watch_interval_s: int = _setting(60, "Seconds between two looks at source, profile and facts.")
     fresh_for_h: float = _setting(36.0, "Hours after which what is served counts as stale.")
     notifier: str = _setting("", "Called with each failed run: `module:function`; empty for none.")
+    clients: str = _setting(DEFAULT_CLIENTS, "Who may ask the service, TOML; without that file, this machine only.")
+    serve_host: str = _setting("127.0.0.1", "Address that the service listens on.")
+    serve_port: int = _setting(8000, "Port that the service listens on.")
+    serve_origins: str = _setting("", "Addresses under which a proxy shows the service, separated by commas.")
+    request_log: str = _setting("", "Folder of the service's request log; empty for one beside the snapshots.")
     ui_origins: str = _setting("", "Addresses under which a proxy shows the UI, separated by commas.")
     allow_mass_removal: bool = _setting(False, "Go on although more than half of the documents are gone.")
     allow_lower_labels: bool = _setting(
@@ -113,6 +124,17 @@ class ServiceConfig:
             return self.snapshots
         store = Path(self.store)
         return str(store.with_name("snapshots" if self.store == DEFAULT_STORE else f"{store.stem}.snapshots"))
+
+    def clients_file(self) -> str:
+        """Return the file of clients; ``''`` where none is named and there is none by the usual name."""
+        return "" if self.clients == DEFAULT_CLIENTS and not Path(self.clients).exists() else self.clients
+
+    def request_log_folder(self) -> str:
+        """Return where the service writes what was asked: the folder named, else one beside the snapshots."""
+        if self.request_log:
+            return self.request_log
+        folder = Path(self.snapshots_folder())
+        return str(folder.with_name(f"{folder.name}.requests"))
 
     def missing_profile(self) -> bool:
         """Whether a profile is named that does not exist."""

@@ -66,6 +66,8 @@ def build_defs(
             max_label=config.snapshot_max_label,
             keep=config.snapshot_keep,
             analyzer=cast("AnalyzerName", config.analyzer),
+            levels=config.snapshot_levels,
+            clients=config.clients_file(),
         ),
         "relation_extractor": RelationExtractorResource(**extractor_settings(config)),  # pyright: ignore[reportArgumentType]
         "llm_provider": LLMProviderResource(

@@ -33,8 +33,9 @@ from ragspine_assets.graph import (
 from ragspine_assets.index.analysis import AnalyzerName
 from ragspine_assets.llm import LLMProvider, ProviderError, make_provider
 from ragspine_assets.llm.provider import require_endpoint
-from ragspine_assets.policy import DomainProfile, load_profile
+from ragspine_assets.policy import DomainProfile, Sensitivity, load_profile
 from ragspine_assets.retrieval.narrative_index import servable_label
+from ragspine_assets.service.clients import wanted_levels
 from ragspine_assets.store import ChunkStore
 
 from .history import RUNS_KEPT, forget_old_runs
@@ -332,12 +333,26 @@ class SnapshotsResource(_Strict):
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "path": "snapshots", "max_label": "snapshot_max_label", "keep": "snapshot_keep", "analyzer": "analyzer",
+        "levels": "snapshot_levels", "clients": "clients",
     }  # fmt: skip
 
     path: str = Field("data/snapshots", description="Folder of published snapshots; created if it is missing.")
     max_label: str = Field("CONFIDENTIAL", description="Highest label that is published; never RESTRICTED.")
     keep: int = Field(3, ge=1, description="How many snapshots are kept, the current one among them.")
     analyzer: AnalyzerName = Field("default", description="How published texts become search terms.")
+    levels: str = Field("none", description="Labels up to which somebody is served too, see `wanted_levels`.")
+    clients: str = Field("", description="File of the clients of the service, which decide where no level is named.")
+
+    def wanted_levels(self) -> tuple[Sensitivity, ...]:
+        """Return the labels up to which the snapshot is indexed, besides its own."""
+        return wanted_levels(self.levels, self.clients)
+
+    @field_validator("levels")
+    @classmethod
+    def _levels(cls, levels: str) -> str:
+        if levels.strip():
+            wanted_levels(levels, "")
+        return levels
 
     @field_validator("max_label")
     @classmethod

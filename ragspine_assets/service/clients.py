@@ -139,6 +139,23 @@ def levels_of(clients: Sequence[Client]) -> tuple[Sensitivity, ...]:
     return tuple(sorted({client.max_label for client in clients}, key=lambda label: label.rank))
 
 
+def wanted_levels(setting: str, clients: str) -> tuple[Sensitivity, ...]:
+    """Return the labels up to which a release is to be indexed, besides its own.
+
+    Args:
+        setting: labels separated by commas; ``none`` for none; ``''`` for what the clients need.
+        clients: the file of clients; ``''`` where there is none.
+
+    Raises:
+        SettingError: a label is none, or the file of clients may not be used.
+    """
+    if setting.strip().casefold() == "none":
+        return ()
+    if setting.strip():
+        return tuple(servable_label(label.strip()) for label in setting.split(",") if label.strip())
+    return levels_of(Clients(clients or None).all())
+
+
 def new_client(name: str, max_label: str, token: str) -> str:
     """Return the lines of a clients' file that let somebody in.
 
@@ -161,7 +178,9 @@ def _client(path: Path, name: str, table: object) -> Client:
     for key in table:
         if key not in _KEYS:
             near = get_close_matches(key, _KEYS, 1)
-            raise SettingError(f"{where}: unknown key {key!r}; {f'did you mean {near[0]}' if near else f'there are: {_listed(_KEYS)}'}.")
+            raise SettingError(
+                f"{where}: unknown key {key!r}; {f'did you mean {near[0]}' if near else f'there are: {_listed(_KEYS)}'}."
+            )
     digest, label = table.get("token_sha256", ""), table.get("max_label", "")
     if not isinstance(digest, str) or not _SHA256.fullmatch(digest.lower()):
         raise SettingError(f"{where}: token_sha256 must be the sha256 of the token, 64 hexadecimal digits.")

@@ -156,7 +156,9 @@ class Service:
         async def handled(client: Client) -> tuple[Served, str]:
             nonlocal published
             if not client.metrics:
-                raise Refusal(403, "This client may not read the metrics; the operator sets metrics = true for one that may.")
+                raise Refusal(
+                    403, "This client may not read the metrics; the operator sets metrics = true for one that may."
+                )
             try:
                 published = _seconds((await self._releases.current()).snapshot.manifest.published_at)
             except Refusal:
@@ -173,9 +175,12 @@ class Service:
 
         async def refused(request: Request, error: Exception) -> Response:
             status = error.status_code if isinstance(error, HTTPException) else 500
-            sentence = {404: "There is no such address here; /docs lists them.", 405: "That address is not asked in this way; /docs tells how."}
+            sentence = {
+                404: "There is no such address here; /docs lists them.",
+                405: "That address is not asked in this way; /docs tells how.",
+            }
 
-            async def handled(client: Client) -> tuple[Served, str]:
+            async def handled(_client: Client) -> tuple[Served, str]:
                 raise Refusal(status, sentence.get(status, "The request cannot be answered."))
 
             response = await self._answered(request, "other", handled, lambda: handled(_NOBODY))
@@ -229,7 +234,12 @@ class Service:
                 tuple(served.citations), tuple(served.windows), served.query,
             ))  # fmt: skip
         except OSError as error:
-            status, body = 503, _json({"error": "Nothing is served: the request log cannot be written. The operator looks at its disk."})
+            status, body = (
+                503,
+                _json(
+                    {"error": "Nothing is served: the request log cannot be written. The operator looks at its disk."}
+                ),
+            )
             report(error)
         self._metrics.answered(route, status, seconds)
         return Response(body, status, headers, "application/json")
@@ -251,7 +261,9 @@ class Service:
             client = self._clients.find(token.strip())
         except SettingError as error:
             print(f"ragspine serve: {error}", file=sys.stderr)
-            raise Refusal(503, "Nothing is served: the list of clients cannot be used. The operator's log says why.") from None
+            raise Refusal(
+                503, "Nothing is served: the list of clients cannot be used. The operator's log says why."
+            ) from None
         if client is None:
             raise Refusal(401, "That token is nobody's.")
         return client
@@ -314,11 +326,11 @@ async def _graph(view: View, request: Request) -> Served:
     return Served(answer, len(edges) if isinstance(edges, list) else 0)
 
 
-async def _openapi(request: Request) -> Response:
+async def _openapi(_request: Request) -> Response:
     return Response(_json(openapi()), media_type="application/json", headers=_HEADERS)
 
 
-async def _docs(request: Request) -> Response:
+async def _docs(_request: Request) -> Response:
     policy = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
     return Response(docs_page(), media_type="text/html", headers={**_HEADERS, **policy})
 

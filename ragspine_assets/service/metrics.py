@@ -26,8 +26,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
-        self._age = Gauge("ragspine_release_age_seconds", "Seconds since the release was published.", registry=self._registry)
-        self._current = Gauge("ragspine_release_served", "1 while a release is served, else 0.", registry=self._registry)
+        self._age = Gauge(
+            "ragspine_release_age_seconds", "Seconds since the release was published.", registry=self._registry
+        )
+        self._current = Gauge(
+            "ragspine_release_served", "1 while a release is served, else 0.", registry=self._registry
+        )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""

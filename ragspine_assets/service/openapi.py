@@ -37,7 +37,9 @@ def _operation(
         for name, schema in query.model_json_schema()["properties"].items():
             about = schema.pop("description", "")
             parameters.append({"name": name, "in": "query", "description": about, "schema": schema})
-    responses: Object = {"200": {"description": description, "content": {"application/json": {"schema": {"type": "object"}}}}}
+    responses: Object = {
+        "200": {"description": description, "content": {"application/json": {"schema": {"type": "object"}}}}
+    }
     for status in refused.split():
         content = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
         responses[status] = {"description": _REFUSED[status], "content": content}
@@ -118,10 +120,14 @@ def openapi() -> Object:
                 )
             },
             "/healthz": {
-                "get": _operation("Say whether a release is served", "Which one and how old, to a client.", refused="503")
+                "get": _operation(
+                    "Say whether a release is served", "Which one and how old, to a client.", refused="503"
+                )
             },
             "/metrics": {
-                "get": _operation("Counts and times for Prometheus", "Text; for clients that may see it.", refused="401")
+                "get": _operation(
+                    "Counts and times for Prometheus", "Text; for clients that may see it.", refused="401"
+                )
             },
         },
         "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
@@ -144,7 +150,8 @@ def docs_page() -> str:
                 rows += _fields(described["components"]["schemas"], name)
             rows += [(status, "", answer["description"]) for status, answer in operation["responses"].items()]
             body = "".join(
-                f"<tr><td>{escape(what)}</td><td>{escape(form)}</td><td>{escape(about)}</td></tr>" for what, form, about in rows
+                f"<tr><td>{escape(what)}</td><td>{escape(form)}</td><td>{escape(about)}</td></tr>"
+                for what, form, about in rows
             )
             parts.append(
                 f"<h2>{method.upper()} {escape(path)}</h2><p>{escape(operation['summary'])}.</p><table border='1'>{body}</table>"

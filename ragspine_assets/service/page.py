@@ -31,7 +31,7 @@ def page_routes() -> list[Route]:
 def _file(name: str):
     content, kind = (_FOLDER / name).read_bytes(), _TYPES[name.rpartition(".")[2]]
 
-    async def sent(request: Request) -> Response:
+    async def sent(_request: Request) -> Response:
         return Response(content, media_type=kind, headers=_HEADERS)
 
     return sent

@@ -40,7 +40,9 @@ class Filters(_Question):
 class SearchQuestion(_Question):
     """A question, answered by passages."""
 
-    query: Annotated[str, StringConstraints(max_length=MOST_CHARS)] = Field(description="The question, in any language.")
+    query: Annotated[str, StringConstraints(max_length=MOST_CHARS)] = Field(
+        description="The question, in any language."
+    )
     filters: Filters = Field(default_factory=Filters)
     top_k: int = Field(10, ge=1, le=MOST_SNIPPETS, description="How many passages at most.")
     explain: bool = Field(False, description="Whether each passage says which terms gave which score.")
@@ -49,7 +51,9 @@ class SearchQuestion(_Question):
 class ContextQuestion(_Question):
     """A question, answered by one numbered text for a prompt."""
 
-    query: Annotated[str, StringConstraints(max_length=MOST_CHARS)] = Field(description="The question, in any language.")
+    query: Annotated[str, StringConstraints(max_length=MOST_CHARS)] = Field(
+        description="The question, in any language."
+    )
     filters: Filters = Field(default_factory=Filters)
     top_k: int = Field(10, ge=1, le=MOST_SNIPPETS, description="How many passages at most.")
     budget: int | None = Field(None, ge=1, le=MOST_BUDGET, description="Longest text, in code points.")
@@ -107,7 +111,19 @@ def _refusal(error: ValidationError) -> Refusal:
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         return Refusal(400, "The body is no JSON.")
-    known = {"query", "filters", "top_k", "explain", "budget", "offset", "limit", "depth", "type", "unverified", *FILTER_KEYS}
+    known = {
+        "query",
+        "filters",
+        "top_k",
+        "explain",
+        "budget",
+        "offset",
+        "limit",
+        "depth",
+        "type",
+        "unverified",
+        *FILTER_KEYS,
+    }
     where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in known)
     if first["type"] == "extra_forbidden":
         within = f" of {where}" if where else ""

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ragspine_assets.errors import RagspineError
-from ragspine_assets.serving.snapshot import Snapshot
-from ragspine_assets.serving.snapshot_files import CURRENT, WITHDRAWN, SnapshotError, current_name, withdrawn_names
 from ragspine_assets.service.clients import Client
 from ragspine_assets.service.refusal import Refusal
 from ragspine_assets.service.view import View
+from ragspine_assets.serving.snapshot import Snapshot
+from ragspine_assets.serving.snapshot_files import CURRENT, WITHDRAWN, SnapshotError, current_name, withdrawn_names
 
 T = TypeVar("T")
 
@@ -129,7 +129,8 @@ class Releases:
             return self._current.read()
         except SnapshotError:
             raise Refusal(
-                503, "Nothing is served: which release is current cannot be read. The operator publishes with `make run`."
+                503,
+                "Nothing is served: which release is current cannot be read. The operator publishes with `make run`.",
             ) from None
 
 

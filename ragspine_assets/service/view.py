@@ -12,8 +12,8 @@ from ragspine_assets.graph.values import PROFILE_SOURCE, is_unverified
 from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
 from ragspine_assets.retrieval.context import NOT_FOUND, context_blocks
 from ragspine_assets.retrieval.corpus import FILTER_KEYS
-from ragspine_assets.serving.snapshot import Snapshot
 from ragspine_assets.service.refusal import Refusal
+from ragspine_assets.serving.snapshot import Snapshot
 from ragspine_assets.store.chunk_store import StoredChunk
 
 if TYPE_CHECKING:
@@ -161,7 +161,9 @@ class View:
             )
             edges = part.edges[:MOST_EDGES]
             evidence = store.evidence_of(edges)
-        ends = {(kind, node_id)} | {end for edge in edges for end in ((edge.src_type, edge.src), (edge.dst_type, edge.dst))}
+        ends = {(kind, node_id)} | {
+            end for edge in edges for end in ((edge.src_type, edge.src), (edge.dst_type, edge.dst))
+        }
         return {
             "snapshot": self.name,
             "nodes": [
@@ -170,7 +172,13 @@ class View:
                 if (one.type, one.id) in ends
             ],
             "edges": [
-                {"src": edge.src, "src_type": edge.src_type, "type": edge.type, "dst": edge.dst, "dst_type": edge.dst_type}
+                {
+                    "src": edge.src,
+                    "src_type": edge.src_type,
+                    "type": edge.type,
+                    "dst": edge.dst,
+                    "dst_type": edge.dst_type,
+                }
                 | {"verified": not is_unverified(edge), "metadata": dict(edge.metadata)}
                 | {"evidence": [asdict(place) for place in places]}
                 for edge, places in zip(edges, evidence, strict=True)
@@ -232,7 +240,9 @@ class View:
             ]
             with store.connect() as connection:
                 for statement in _ONLY_FROM:
-                    connection.execute(statement, {"seen": seen, "profile": PROFILE_SOURCE} if "$seen" in statement else None)
+                    connection.execute(
+                        statement, {"seen": seen, "profile": PROFILE_SOURCE} if "$seen" in statement else None
+                    )
         return store
 
 
@@ -263,15 +273,23 @@ _ENDS = (
 # A node that another document named first is held by what may be seen and names it, with that place.
 _ONLY_FROM = (
     "CREATE TEMP TABLE seen AS SELECT unnest($seen) AS doc_id UNION SELECT $profile",
-    "DELETE FROM graph_evidence WHERE source_doc_id NOT IN (SELECT doc_id FROM seen) "
-    "OR (src_type = 'doc' AND src NOT IN (SELECT doc_id FROM seen)) OR (dst_type = 'doc' AND dst NOT IN (SELECT doc_id FROM seen))",
-    "DELETE FROM graph_edge WHERE (src_type, src, dst_type, dst, type) NOT IN "
-    "(SELECT (src_type, src, dst_type, dst, type) FROM graph_evidence)",
-    "DELETE FROM graph_node WHERE source_doc_id NOT IN (SELECT doc_id FROM seen) "
-    f"AND (type = 'doc' OR (type, id) NOT IN (SELECT (type, id) FROM ({_ENDS})))",
-    "UPDATE graph_node SET label = '', source_doc_id = place[1], source_locator = place[2] FROM ("
-    f"SELECT type, id, min([source_doc_id, source_locator]) AS place FROM ({_ENDS}) GROUP BY ALL) e "
-    "WHERE graph_node.type = e.type AND graph_node.id = e.id "
-    "AND graph_node.source_doc_id NOT IN (SELECT doc_id FROM seen)",
+    (
+        "DELETE FROM graph_evidence WHERE source_doc_id NOT IN (SELECT doc_id FROM seen) "
+        "OR (src_type = 'doc' AND src NOT IN (SELECT doc_id FROM seen)) OR (dst_type = 'doc' AND dst NOT IN (SELECT doc_id FROM seen))"
+    ),
+    (
+        "DELETE FROM graph_edge WHERE (src_type, src, dst_type, dst, type) NOT IN "
+        "(SELECT (src_type, src, dst_type, dst, type) FROM graph_evidence)"
+    ),
+    (
+        "DELETE FROM graph_node WHERE source_doc_id NOT IN (SELECT doc_id FROM seen) "
+        f"AND (type = 'doc' OR (type, id) NOT IN (SELECT (type, id) FROM ({_ENDS})))"
+    ),
+    (
+        "UPDATE graph_node SET label = '', source_doc_id = place[1], source_locator = place[2] FROM ("
+        f"SELECT type, id, min([source_doc_id, source_locator]) AS place FROM ({_ENDS}) GROUP BY ALL) e "
+        "WHERE graph_node.type = e.type AND graph_node.id = e.id "
+        "AND graph_node.source_doc_id NOT IN (SELECT doc_id FROM seen)"
+    ),
     "DROP TABLE seen",
 )

@@ -23,7 +23,7 @@ def test_search_gives_what_the_library_gives_byte_for_byte(local: Served) -> Non
     snapshot = local.port.open().up_to("INTERNAL")
     retriever = snapshot.retriever()
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
     @given(
         st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join) | st.text(max_size=20),
         st.sampled_from([{}, {"entity": "HARB"}, {"topic": "rules", "language": ""}, {"period": "FY2024"}]),
@@ -91,7 +91,10 @@ def test_what_is_above_an_audience_is_not_there(served: Served, path: str, sees:
         assert found.status_code == (200 if name in sees else 404), name
         if name not in sees:
             missing = served.http.get("/documents/never-heard-of", headers=as_(name))
-            assert (found.status_code, "in the current release" in found.json()["error"] or "node" in found.json()["error"]) == (
+            assert (
+                found.status_code,
+                "in the current release" in found.json()["error"] or "node" in found.json()["error"],
+            ) == (
                 missing.status_code,
                 True,
             )
@@ -164,7 +167,7 @@ def test_the_log_says_who_was_served_what_and_no_word_of_it(served: Served) -> N
         ("staff", "/search", 200),
         ("board", "/context", 200),
         ("web", "/documents", 404),
-        ("", "other", 401),
+        ("", "other", 404),
     ]
     assert lines[0]["citations"] == ["cranes.md@v1#c0"]
     assert lines[0]["query"] == lines[1]["query"] != ""

@@ -47,6 +47,7 @@ def serving_snapshot(
             keep=snapshots.keep,
             failed_checks=failed_upstream_checks(context.instance),
             profile=profile.load(),
+            levels=snapshots.wanted_levels(),
         )
     return _shown(context, report, snapshots.path)
 
@@ -66,6 +67,7 @@ def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -
             "published": report.published,
             "snapshot": f"{folder}/{manifest.name}",
             "highest label": manifest.max_label,
+            "also indexed up to": ", ".join(manifest.levels) or "no other label",
             "analyzer": manifest.analyzer,
             **{f"documents {outcome}": report.documents.get(outcome, 0) for outcome in ("new", "changed", "unchanged", "gone")},
             **{part: counts[part] for part in ("documents", "nodes", "edges", "evidence")},
