@@ -22,7 +22,7 @@ from ragspine_assets.index.bm25 import K1, B, bm25_scores
 from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy import DomainProfile, Sensitivity, document_reference, read_label
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex
-from ragspine_assets.serving.chunk_table import map_table, table_in_slices
+from ragspine_assets.serving.chunk_table import ChosenChunks, map_table, table_in_slices
 from ragspine_assets.serving.leaks import isolation_traces
 from ragspine_assets.serving.snapshot import Snapshot
 from ragspine_assets.serving.snapshot_files import (
@@ -180,7 +180,7 @@ def _compare_graph(
         return document not in gone and labels.get(document, Sensitivity.INTERNAL) <= limit
 
     for table in GRAPH_TABLES:
-        published = map_table(snapshot.path / f"{table}.arrow")
+        published = map_table(snapshot.served_from / f"{table}.arrow")
         columns = published.schema.names
         shown = set(zip(*(published.column(column).to_pylist() for column in columns), strict=True))
         result.checked += len(shown)
@@ -196,7 +196,7 @@ def _compare_graph(
             known = set(connection.execute("SELECT type, id FROM graph_node").fetchall() if unstored else ())
             extra = {row for row in unstored if (row[place["type"]], row[place["id"]]) not in known} | closed
         elif table == "graph_edge":
-            evidence = map_table(snapshot.path / "graph_evidence.arrow")
+            evidence = map_table(snapshot.served_from / "graph_evidence.arrow")
             supported = set(zip(*(evidence.column(column).to_pylist() for column in columns), strict=True))
             extra = unstored | (shown - supported)
             missing &= supported
@@ -354,7 +354,10 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
     sources = rng.integers(len(chunks), size=queries).tolist()
     read = rng.choice(len(chunks), size=min(len(chunks), _READ), replace=False)
     read.sort()
-    texts = _texts_at(snapshot.path / CHUNKS, np.union1d(sources, read))
+    place = chunks.positions if isinstance(chunks, ChosenChunks) else np.arange(len(chunks))
+    drawn = np.union1d(sources, read)
+    stored = _texts_at(snapshot.path / CHUNKS, place[drawn])
+    texts = {position: stored[place.item(position)] for position in drawn.tolist()}
     asked = []
     for position in sources:
         words = texts[position].split()
@@ -412,6 +415,98 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
 
 _PROOFS: Mapping[str, Callable[[Snapshot, AuditResult, np.random.Generator, int], None]] = {"lexical": _compare_ranking}
 """What proves each index of a release, by its name."""
+
+
+def audit_levels(store: ChunkStore, root: str | Path, *, seed: int = 17) -> AuditResult:
+    """What each audience below the highest label is served is what a snapshot would hold that never held the rest.
+
+    Of every index of a level, everything that it is made of is compared with what the index of all rows says of the rows
+    that the level may have, and drawn scores with BM25 by its definition over these rows alone; its graph view is compared
+    with the store (SPEC 8.3).
+    """
+    root = Path(root)
+    if (nothing := _unpublished(root)) is not None:
+        return nothing
+    result = AuditResult()
+    whole = _current(root, result)
+    for label in whole.manifest.levels if whole is not None else ():
+        assert whole is not None
+        level = whole.up_to(label)
+        limit = read_label(label)
+        column = map_table(whole.path / CHUNKS).column("sensitivity").combine_chunks()
+        ranks = np.array([read_label(one).rank for one in column.dictionary.to_pylist()] or [0])
+        rows = np.flatnonzero(ranks[column.indices.to_numpy()] <= limit.rank)
+        result.checked += len(rows)
+        if len(level) != len(rows) or level.manifest.counts["chunks"] != len(rows):
+            result.violate(f"{label}: {len(level)} passages, not {len(rows)}")
+            continue
+        for name in level.indexes:
+            if name not in _LEVEL_PROOFS:
+                result.violate(f"{label}: nothing proves the index {name}")
+                continue
+            try:
+                _LEVEL_PROOFS[name](whole, level, rows, result)
+                if len(level):
+                    _PROOFS[name](level, result, np.random.default_rng(seed), _LEVEL_QUERIES)
+            except (ValueError, IndexError):
+                result.violate(f"{label}: the index {name} cannot be searched")
+        with store.connect() as connection:
+            labels, gone = _labels_now(connection)
+            _compare_graph(connection, level, labels, gone, result)
+    levels = ", ".join(whole.manifest.levels) if whole is not None else ""
+    return result.conclude(
+        f"What is served up to {levels} is what a snapshot would hold that never held the rest: {result.checked} comparisons."
+        if levels
+        else "Nobody below the highest label is served, so there is nothing to prove.",
+        "things differ from a snapshot that never held what is above: an audience could tell that something is there. Run "
+        "refresh to publish again.",
+    )
+
+
+def _compare_level_postings(whole: Snapshot, level: Snapshot, rows: NDArray[np.integer], result: AuditResult) -> None:
+    """Compare every term, entry and length of a level with those that all rows have within it."""
+    label = level.manifest.max_label
+    if not np.array_equal(whole.lexical.lengths()[rows], level.lexical.lengths()):
+        result.violate(f"{label}: lengths of passages")
+    place = np.full(len(whole), -1, np.int32)
+    place[rows] = np.arange(len(rows), dtype=np.int32)
+    everything = whole.lexical.staying(place)
+    own = level.lexical.staying(np.arange(len(rows), dtype=np.int32))
+    terms, found = everything.terms, iter(own.terms)
+    starts = everything.block.starts
+    first = behind = seen = 0
+    while first < len(terms):
+        # Some terms at a time: the entries of a large release would fill the memory.
+        last = max(first + 1, int(np.searchsorted(starts, starts[first] + _ENTRIES, "right")) - 1)
+        begin, end = int(starts[first]), int(starts[last])
+        documents = place[np.asarray(everything.block.documents[begin:end])]
+        kept = documents >= 0
+        which = np.repeat(np.arange(last - first), np.diff(starts[first : last + 1]))
+        frequencies = np.bincount(which[kept], minlength=last - first)
+        expected = [terms[first + one] for one in np.flatnonzero(frequencies).tolist()]
+        stop, known = behind + int(kept.sum()), seen + len(expected)
+        if (
+            [next(found, None) for _ in expected] != expected
+            or not np.array_equal(np.diff(own.block.starts[seen : known + 1]), frequencies[frequencies > 0])
+            or not np.array_equal(documents[kept], own.block.documents[behind:stop])
+            or not np.array_equal(np.asarray(everything.block.counts[begin:end])[kept], own.block.counts[behind:stop])
+        ):
+            result.violate(f"{label}: words that its passages do not hold so")
+            return
+        result.checked += len(expected)
+        first, behind, seen = last, stop, known
+    if next(found, None) is not None or behind != int(own.block.starts[-1]):
+        result.violate(f"{label}: words that none of its passages holds")
+    whole.lexical.release()
+    level.lexical.release()
+
+
+_ENTRIES = 1 << 20
+_LEVEL_QUERIES = 4
+_LEVEL_PROOFS: Mapping[str, Callable[[Snapshot, Snapshot, NDArray[np.integer], AuditResult], None]] = {
+    "lexical": _compare_level_postings
+}
+"""What proves that an index of a level is made of its own rows alone, by the index's name."""
 
 
 def _compare_with_definition(

@@ -65,6 +65,8 @@ class Snapshot:
     ) -> None:
         self.path = path
         """The folder it was opened from."""
+        self.served_from = path if levels is not None else path / LEVELS / manifest.max_label
+        """Where its indexes and its graph view lie: in `path`, those of a level below it."""
         self.manifest = manifest
         """What it holds and from what it was made."""
         self.chunks = chunks

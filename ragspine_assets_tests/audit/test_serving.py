@@ -1,5 +1,6 @@
 """Every check on what is published sees what it is there for (SPEC 6.3)."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,15 @@ import pytest
 
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.audit.serving import (
+    audit_levels,
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.index.lexical import LexicalIndex
+from ragspine_assets.index.analysis import make_analyzer
+from ragspine_assets.index.lexical import LexicalIndex, write_index
+from ragspine_assets.serving import Snapshot
 from ragspine_assets.serving.chunk_table import map_table, table_in_slices, write_table
 from ragspine_assets.serving.indexes import INDEXES
 from ragspine_assets.serving.snapshot_files import (
@@ -294,3 +298,50 @@ def test_every_index_of_a_release_is_built_and_opened(published: Port) -> None:
     folder = folder_of(published)
     assert {index.name for index in INDEXES} == set(published.open().indexes)
     assert all((folder / index.name).is_dir() for index in INDEXES)
+
+
+def test_a_level_that_holds_its_own_rows_and_nothing_else_holds(published: Port) -> None:
+    assert audit_levels(published.pipeline.store, published.root).message.startswith("Nobody below")
+    published.publish(levels=["PUBLIC", "INTERNAL"])
+    result = audit_levels(published.pipeline.store, published.root)
+    assert result.passed, result.message
+    assert result.checked > 20
+
+
+def _another_word(folder: Path) -> None:
+    """Let one passage be found by a word of what is above it."""
+    snapshot = Snapshot.open(folder)
+    texts = list(snapshot.up_to("INTERNAL").chunks.texts())
+    analyzer = make_analyzer("default")
+    shutil.rmtree(folder / "levels/INTERNAL/lexical")
+    write_index(
+        folder / "levels/INTERNAL/lexical",
+        [analyzer.tokens([*texts[:-1], f"{texts[-1]} tariffs"], "")],
+        size=len(texts),
+    )
+
+
+def _whole_graph(folder: Path) -> None:
+    for table in GRAPH_TABLES:
+        shutil.copy(folder / f"{table}.arrow", folder / "levels/INTERNAL" / f"{table}.arrow")
+
+
+def _statistics_of_all(folder: Path) -> None:
+    """Rank by frequencies that count what is above, in an index that finds the same passages."""
+    for name in ("data.csc.index.npy", "terms.npy"):
+        path = folder / "levels/INTERNAL/lexical" / name
+        array = np.load(path)
+        np.save(path, np.flip(array) if name == "data.csc.index.npy" else array)
+    lengths = folder / "levels/INTERNAL/lexical/lengths.npy"
+    np.save(lengths, np.load(lengths) + 1)
+
+
+@pytest.mark.parametrize("change", [_another_word, _whole_graph, _statistics_of_all])
+def test_a_level_with_anything_of_what_is_above_it_is_found_out(
+    published: Port, change: Callable[[Path], None]
+) -> None:
+    published.publish(levels=["INTERNAL"], keep=1)
+    folder = folder_of(published)
+    change(folder)
+    reseal(folder)
+    assert not audit_levels(published.pipeline.store, published.root).passed

@@ -87,6 +87,7 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "relation_graph: model_edges_are_marked_recorded_and_apart",
         "relation_graph: model_edges_name_nobody_external",
         "serving_snapshot: fast_index_agrees_with_bm25",
+        "serving_snapshot: lower_audiences_are_served_as_if_nothing_else_were_there",
         "serving_snapshot: files_equal_the_servable_rows",
         "serving_snapshot: nothing_published_has_a_higher_label_now",
         "serving_snapshot: snapshot_has_no_restricted_trace",

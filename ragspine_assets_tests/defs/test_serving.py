@@ -55,6 +55,7 @@ def test_a_refresh_publishes_and_proves_it(service: ServiceConfig, instance: dg.
         "snapshot_has_no_restricted_trace": True,
         "nothing_published_has_a_higher_label_now": True,
         "fast_index_agrees_with_bm25": True,
+        "lower_audiences_are_served_as_if_nothing_else_were_there": True,
     }
     (shown,) = [
         event.materialization.metadata

@@ -3,6 +3,7 @@
 from ragspine_assets.audit.raw_documents import labels_of_source
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.audit.serving import (
+    audit_levels,
     audit_published_files,
     audit_published_isolation,
     audit_published_labels,
@@ -44,6 +45,14 @@ def _fast_index_agrees_with_bm25(store: StoreResource, snapshots: SnapshotsResou
     return audit_ranking(snapshots.path)
 
 
+def _lower_audiences_are_served_as_if_nothing_else_were_there(
+    store: StoreResource, snapshots: SnapshotsResource
+) -> AuditResult:
+    """Compare what each level is made of with the rows that it may have (SPEC 8.3)."""
+    with store.open() as chunk_store:
+        return audit_levels(chunk_store, snapshots.path)
+
+
 SERVING_CHECKS = checks_of(
     serving_snapshot,
     Check(
@@ -69,5 +78,11 @@ SERVING_CHECKS = checks_of(
         "For queries drawn from the published texts, the published index gives every chunk the score that BM25 has by its "
         "definition, and equal scores in the order of chunk ids.",
         _fast_index_agrees_with_bm25,
+    ),
+    Check(
+        "lower_audiences_are_served_as_if_nothing_else_were_there",
+        "For each label below the highest up to which somebody is served, every term, count, length and row of the graph is that "
+        "of a snapshot that never held anything above it, so that no score or number tells that something higher exists.",
+        _lower_audiences_are_served_as_if_nothing_else_were_there,
     ),
 )
