@@ -103,7 +103,7 @@ def audit_source(
         ).fetchall():
             result.warnings.append(f"{name(doc_id)} {status}: {reason or 'the file holds no text'}")
     if metadata is not None:
-        result.warnings += unmatched_rows(metadata, present)
+        result.warnings += unmatched_rows(metadata, present, states.keys())
         for sentence in lost_labels(metadata, present | states.keys(), read_label(default_level)):
             result.violate(sentence)
     return result.conclude(

@@ -24,6 +24,7 @@ from ragspine_assets.documents.normalise import BLANK, normalise_text
 from ragspine_assets.documents.period import period_from_filename
 from ragspine_assets.documents.source import METADATA_FILE, UnsafeFileError, read_regular
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.policy.folding import fold_text
 from ragspine_assets.policy.globs import glob_regex
 from ragspine_assets.policy.labelling import Finding, LabelVerdict, SensitivityPolicy, explain_words, reason_of
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label, read_label
@@ -124,11 +125,16 @@ class MetadataTable:
         )
         return tuple(sorted(missing, key=lambda key: self.lines.get(key, 0)))
 
-    def spelled_differently(self, doc_ids: Collection[str]) -> tuple[SpelledRow, ...]:
+    def spelled_differently(self, doc_ids: Collection[str], gone: Collection[str] = ()) -> tuple[SpelledRow, ...]:
         """Return the rows with a label that match no document as they are written, and what they name once folded.
 
         Slashes, case, width, characters that do not show, ``./``, ``..``, the ending, a folder: whoever wrote a label
         meant something by the path, so what it may name gets at least that label (SPEC 1.8).
+
+        Args:
+            doc_ids: the documents there are.
+            gone: documents that there were: a row of one of them names another only where no more than case, width or
+                slashes tell them apart. That a file is gone says nothing about the others.
         """
         found: list[SpelledRow] = []
         names = DocumentNames(doc_ids)
@@ -142,7 +148,7 @@ class MetadataTable:
                 pattern = re.compile(r"(?:.*/)?" + glob_regex(fold_path(key)) + r"\Z", re.DOTALL)
                 named = frozenset(doc_id for doc_id, path in folded.items() if pattern.match(path))
             elif not is_glob(key):
-                named = names.named(key, folders=True)
+                named = names.same_path(key) if key in gone else names.named(key, folders=True)
             found.append(SpelledRow(self.lines.get(key, 0), key, read_label(cells["sensitivity"]), named))
         return tuple(found)
 
@@ -287,9 +293,10 @@ def is_table_of_metadata(suffix: str, text: str) -> bool:
     if suffix not in {".csv", ".xlsx", ".xls"}:
         return False
     for line in text[: 1 << 14].split("\n")[:20]:
-        cells = [re.sub(r"[\\*`]", "", cell).strip().casefold() for cell in re.split(r"[|,;\t]", line.strip(" |"))]
-        cells = [cell for cell in cells if cell]
-        if _ID in cells and len(cells) > 1 and set(cells) <= {_ID, *METADATA_KEYS}:
+        cells = [fold_text(re.sub(r"[\\*`\"]", "", cell)) for cell in re.split(r"[|,;\t]", line.strip(" |"))]
+        cells = [re.sub(r"[ -]+", "_", cell) for cell in cells if cell]
+        is_table = _ID in cells and len(cells) > 1
+        if is_table and ("sensitivity" in cells or set(cells) <= {_ID, *METADATA_KEYS}):
             return True
     return False
 

@@ -285,7 +285,7 @@ class LabelMovement:
         lowered: documents that would get a lower label without a row that says so, by reference, with the old reason.
         rows_lost: documents whose label came from a row of their own that is no longer there.
         rows_held: documents whose label came from a row of their own.
-        policy_is_missing: whether the policy is empty and was not.
+        sections_gone: sections of the profile about labels that are empty and were not.
         table: the table of metadata.
     """
 
@@ -295,7 +295,7 @@ class LabelMovement:
     lowered: list[tuple[str, str]] = field(default_factory=list)
     rows_lost: int = 0
     rows_held: int = 0
-    policy_is_missing: bool = False
+    sections_gone: tuple[str, ...] = ()
 
     def refuse(self, table_before: int) -> None:
         """Stop the run where a label would fall, or move at all for something that is missing.
@@ -313,8 +313,9 @@ class LabelMovement:
             why.append(f"metadata.csv {self.table.missing or 'has no rows'}; it had {table_before} rows")
         elif self.rows_lost > _BREAKER_MINIMUM and self.rows_lost > self.rows_held * _BREAKER_SHARE:
             why.append(f"metadata.csv has lost the rows of {self.rows_lost} of {self.rows_held} documents")
-        if self.policy_is_missing and (self.lowered or self.raised_by_absence):
-            why.append("the profile, or its section [sensitivity], is missing: run with PROFILE= as before")
+        if self.sections_gone:
+            gone = ", ".join(f"[{name}]" for name in self.sections_gone)
+            why.append(f"the profile, or what stands in its {gone}, is missing: run with PROFILE= as before")
         if not why and not self.lowered:
             return
         count = len(self.lowered)
@@ -376,12 +377,12 @@ class _Intake:
         self.noted: set[str] = set()
         self.stale: set[str] = set()
         self.spelled: dict[str, SpelledRow] = {}
-        self.spelled_rows = metadata.spelled_differently(self.listed.keys() | self.refused.keys())
-        for row in self.spelled_rows:
+        for row in metadata.spelled_differently(self.listed.keys() | self.refused.keys(), self.known.keys()):
             for doc_id in row.named:
                 if doc_id not in self.spelled or row.label > self.spelled[doc_id].label:
                     self.spelled[doc_id] = row
         self.table_before = int(setting(connection, "metadata_rows") or 0)
+        self.sections_before = frozenset((setting(connection, "policy_sections") or "").split(", ")) - {""}
         self.most_documents = int(setting(connection, "most_documents") or 0)
         self._extraction = cache(self._extraction_of)
 
@@ -443,7 +444,8 @@ class _Intake:
         """Compare the labels that known documents have with those they would get; nothing is written."""
         started = time.perf_counter()
         movement = LabelMovement(self.metadata)
-        no_policy = self.policy == SensitivityPolicy()
+        sections_gone = tuple(sorted(self.sections_before - policy_sections(self.policy)))
+        movement.sections_gone = sections_gone
         gone = frozenset(self._gone())
         for doc_id, row, verdict, resolved in self._resolved():
             state = _state_of(row, resolved)
@@ -454,15 +456,13 @@ class _Intake:
             lost_row = had_row and "sensitivity" not in (self.metadata.row_for(doc_id) or ())
             movement.rows_held += had_row
             movement.rows_lost += lost_row
-            lost_policy = no_policy and row["policy_hash"] not in {"", self.policy_hash}
-            movement.policy_is_missing |= lost_policy
             if doc_id in gone and label < held:
                 # Its row may well have gone with it; what it was stays as secret as it was.
                 self.stale.discard(doc_id)
             elif label < held and state["label_reason"] != ROW_REASON:
                 movement.lowered.append((self.reference(doc_id, held), str(row["label_reason"])))
             elif label > held:
-                absent = lost_row or (lost_policy and state["label_reason"] == verdict.reason)
+                absent = lost_row or (bool(sections_gone) and state["label_reason"] == verdict.reason)
                 raises = movement.raised_by_absence if absent else movement.raised_by_presence
                 raises[doc_id] = (label, state["label_reason"])
         for doc_id, why in self.refused.items():
@@ -494,6 +494,7 @@ class _Intake:
     def remember(self, reset: bool) -> None:
         """Keep what this run knew, for the next one to judge its source by."""
         set_setting(self.connection, "metadata_rows", str(len(self.metadata)))
+        set_setting(self.connection, "policy_sections", ", ".join(sorted(policy_sections(self.policy))))
         ((now,),) = self.connection.execute("SELECT count(*) FROM document_text").fetchall()
         set_setting(self.connection, "most_documents", str(now if reset else max(now, self.most_documents)))
 
@@ -842,7 +843,9 @@ class _Intake:
             if doc_id in self.listed and doc_id not in self.extracted and doc_id not in self.noted:
                 outcome = "unchanged" if known.status == "ingested" else known.status
                 self.report.outcomes[outcome] += 1
-        self.report.problems += unmatched_rows(self.metadata, self.listed.keys() | self.refused.keys())
+        self.report.problems += unmatched_rows(
+            self.metadata, self.listed.keys() | self.refused.keys(), self.known.keys()
+        )
         self.report.problems += [
             f"{document_reference(doc_id, self.key)}: {why}"
             for doc_id, why in self.refused.items()
@@ -919,9 +922,17 @@ def _hash(reader: SourceReader, file: SourceFile) -> str:
         return ""
 
 
-def unmatched_rows(metadata: MetadataTable, doc_ids: AbstractSet[str]) -> list[str]:
-    """Return a sentence for each row of ``metadata.csv`` that matches no file; a path may be a secret, a line is none."""
-    spelled = {row.line: row for row in metadata.spelled_differently(doc_ids)}
+def unmatched_rows(
+    metadata: MetadataTable, doc_ids: AbstractSet[str], gone: AbstractSet[str] = frozenset()
+) -> list[str]:
+    """Return a sentence for each row of ``metadata.csv`` that matches no file; a path may be a secret, a line is none.
+
+    Args:
+        metadata: the table.
+        doc_ids: the documents there are.
+        gone: documents that there were.
+    """
+    spelled = {row.line: row for row in metadata.spelled_differently(doc_ids, gone)}
     sentences = []
     for key in metadata.unmatched(doc_ids):
         line = metadata.lines.get(key, 0)
@@ -950,6 +961,13 @@ def lost_labels(metadata: MetadataTable, doc_ids: AbstractSet[str], default: Sen
         for row in metadata.spelled_differently(doc_ids)
         if not row.named and row.label > default
     ]
+
+
+def policy_sections(policy: SensitivityPolicy) -> frozenset[str]:
+    """Return the sections of a profile that this policy came from, as far as they say anything."""
+    plain = SensitivityPolicy(markings=policy.markings, labels=policy.labels) == policy
+    sections = {"sensitivity": not plain, "sensitivity.markings": bool(policy.markings), "labels": bool(policy.labels)}
+    return frozenset(name for name, is_set in sections.items() if is_set)
 
 
 def _metadata_columns(resolved: ResolvedMetadata) -> dict[str, object]:

@@ -34,7 +34,7 @@ from ragspine_assets.store.database import (
     transaction,
 )
 from ragspine_assets.store.labels import Withdraw
-from ragspine_assets.store.references import reference_key
+from ragspine_assets.store.references import reference_key, set_setting, setting
 
 _NAMING_COLUMNS = ("doc_id", "source_doc_id")
 _ATTEMPTS = 3
@@ -145,6 +145,9 @@ def delete_document(
         Rows deleted, by table. Their bytes are in the file until it is rewritten.
     """
     rows = _delete_rows(connection, doc_id)
+    if "document_text" in rows and (most := setting(connection, "most_documents")):
+        # What was forgotten on purpose is not what a later run should miss.
+        set_setting(connection, "most_documents", str(max(0, int(most) - 1)))
     if withdraw is not None:
         withdraw(connection, [doc_id])
     if rows:
