@@ -5,18 +5,24 @@ loopback, in a temporary folder; nothing outside of it is asked, read or changed
 """
 
 import argparse
+import csv
 import json
 import os
+import re
+import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import time
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
+from typing import cast
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -26,12 +32,16 @@ from rich.table import Table
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.pool import ExtractionPool, batch_files
 from ragspine_assets.documents.source import scan_source
+from ragspine_assets.graph import review_template
 from ragspine_assets.llm import ProviderError, make_provider
+from ragspine_assets.pipeline.overview import document_overview, staged_overview, store_overview
 from ragspine_assets.policy import SecurityGate, is_restricted
 from ragspine_assets.serving import Snapshot, SnapshotError
 from ragspine_assets.store import ChunkStore
-from ragspine_assets_tests.e2e.server import Server, running
+from ragspine_assets.store.references import reference_key, set_setting
+from ragspine_assets_tests.e2e.server import ROOT, Server, running
 from ragspine_assets_tests.llm.endpoint import Endpoint, Fail, Request, Say
+from ragspine_assets_tests.traces import digests, size_of, traces
 
 SECRET = "Quernmoor-7731-Velthagen"
 """Stands in RESTRICTED documents only."""
@@ -40,6 +50,11 @@ OUTSIDE = "Brathwick-4410-outside"
 KEY = "sk-canary-93dd17ab"
 """The key of a provider, in the environment of the service."""
 RIVAL = "Okeandrift"
+VALUE = "Xanthberry"
+"""What a RESTRICTED document states of itself: its language and its topic."""
+OPEN = "The plants are open to visitors."
+CONFIDENTIAL = "Wexmoor"
+FORMULA = "=HYPERLINK"
 LAUNCH = (
     'mutation { launchRun(executionParams: { selector: { repositoryLocationName: "ragspine_assets", repositoryName: '
     '"__repository__", pipelineName: "checks" }, mode: "default", runConfigData: "{}" }) { __typename } }'
@@ -68,11 +83,13 @@ class World:
         server: the UI, running.
         folder: its folder; source, store and snapshots are below.
         model: the endpoint that the service asks.
+        settings: its environment variables.
     """
 
     server: Server
     folder: Path
     model: Endpoint
+    settings: dict[str, str]
 
     def request(self, head: str, body: str = "") -> str:
         """Send raw HTTP and return the first line of the answer."""
@@ -80,6 +97,14 @@ class World:
             length = f"Content-Length: {len(body.encode())}\r\n" if body else ""
             line.sendall(f"{head}\r\n{length}Connection: close\r\n\r\n{body}".replace("PORT", str(self.port)).encode())
             return line.makefile("rb").readline().decode().strip()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a command of the service's own user is started with."""
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith(("RAGSPINE_", "DAGSTER_HOME"))
+        }
+        return {**clean, **self.settings, "PYTHONPATH": str(ROOT)}
 
     @property
     def port(self) -> int:
@@ -99,6 +124,21 @@ def attack(name: str, expected: str) -> Callable[[Attack], Attack]:
         return function
 
     return add
+
+
+def command(world: World, module: str, *arguments: str) -> str:
+    """Run a command as the service's user would, and return what it printed."""
+    ended = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=world.folder,
+        env=world.environment,
+        capture_output=True,
+        check=False,
+    )
+    printed = (ended.stdout + ended.stderr).decode()
+    with (world.folder / "printed.log").open("a") as log:
+        log.write(printed)
+    return printed
 
 
 # -- the server ----------------------------------------------------------------------------------------------------------------
@@ -256,25 +296,103 @@ def hostile_files(world: World) -> str:
     return f"the run succeeded, {failed[0] if failed else 0} files failed alone"
 
 
-@attack("a search for secrets in everything a run leaves", "no RESTRICTED text and no key outside of source and store")
+@attack(
+    "a search for secrets, names, values and digests in everything a run leaves",
+    "no RESTRICTED text and no key outside of source and store",
+)
 def canaries(world: World) -> str:
-    """Look through every byte of history, logs, snapshots, reports and questions."""
-    size, found = 0, []
-    for path in world.folder.rglob("*"):
-        if not path.is_file() or path.is_relative_to(world.folder / "source") or path.name.startswith("service.duckdb"):
-            continue
-        data = path.read_bytes()
-        size += len(data)
-        for word in (SECRET, KEY):
-            spelled = [
-                encoded for text in (word, word.lower()) for encoded in (text.encode(), text.encode("utf-16-le"))
-            ]
-            if any(encoded in data for encoded in spelled):
-                found.append(f"{word} in {path.relative_to(world.folder)}")
+    """Look through history, logs, snapshots, reports and questions, unpacked; also for digests of a secret that can be tried out."""
+    command(world, "ragspine_assets.defs.launch", "checks")
+    bodies = [(world.folder / "source" / name).read_bytes() for name in ("pin.txt", "plan-quernmoor.md")]
+    with ChunkStore(world.folder / "service.duckdb").connect() as connection:
+        rows = connection.execute("SELECT text FROM narrative_chunk WHERE sensitivity = 'RESTRICTED'").fetchall()
+    tried = [digest for data in (*bodies, *(text.encode() for (text,) in rows)) for digest in digests(data)]
+    inside = [world.folder / name for name in ("source", "service.duckdb")]
+    found = traces(world.folder, [SECRET, KEY, VALUE, "plan-quernmoor", *tried], inside=inside)
     asked = [request for request in world.model.requests if SECRET in request.raw or KEY in str(request.headers)]
     if found or asked or not world.model.requests:
         raise NotHeld(f"{found[:3]}; {len(asked)} of {len(world.model.requests)} questions hold a secret")
-    return f"none in {size / 1e6:.1f} MB and {len(world.model.requests)} questions"
+    return f"none in {size_of(world.folder) / 1e6:.1f} MB and {len(world.model.requests)} questions, {len(tried)} digests tried"
+
+
+@attack(
+    "a four-digit secret, tried out from a data version", "no version is that of the same documents in another store"
+)
+def data_versions(world: World) -> str:
+    """Compute the data versions as somebody would who has guessed all that a RESTRICTED document says."""
+    told = world.server.ask(
+        "{ assetNodes { assetMaterializations(limit: 1) { tags { key value } assetKey { path } } } }"
+    )["assetNodes"]
+    shown = {
+        tag["value"]: each["assetKey"]["path"][-1]
+        for node in cast("list[dict[str, list[dict[str, list[dict[str, str]]]]]]", told)
+        for each in node["assetMaterializations"]
+        for tag in each["tags"]
+        if tag["key"] == "dagster/data_version"
+    }
+    with ChunkStore(world.folder / "service.duckdb").connect() as connection:
+        own = reference_key(connection)
+    computed = {}
+    for key in (own, bytes(32)):
+        guess = ChunkStore(shutil.copy(world.folder / "service.duckdb", world.folder / "guess.duckdb"))
+        with guess.connect() as connection:
+            set_setting(connection, "reference_key", key.hex())
+        computed[key] = {document_overview(guess).digest, staged_overview(guess).digest, store_overview(guess).digest}
+        for path in world.folder.glob("guess.duckdb*"):
+            path.unlink()
+    if len(computed[own] & shown.keys()) < 2:
+        raise NotHeld("the attack compares with something else than what is shown")
+    if known := computed[bytes(32)] & shown.keys():
+        raise NotHeld(f"the version of {[shown[version] for version in known]} needs no key")
+    return f"{len(shown)} versions; none over RESTRICTED content can be computed without the store's key"
+
+
+@attack(
+    "graph, exports and old versions above a lower highest label", "nothing that rests on a higher document is shown"
+)
+def higher_labels(world: World) -> str:
+    """Ask every command for what only a CONFIDENTIAL document holds, with and without what models assert."""
+    asked = [
+        [*question, *more]
+        for question in (["graph", "NORD", "--depth", "3", "--json"], ["export", "graphml"], ["export", "jsonld"])
+        for more in ([], ["--unverified"])
+    ]
+    asked += [["show", "confidential.md#c0", "--json"], ["show", "confidential.md@v1#c0", "--json"]]
+    shown = [command(world, "ragspine_assets.cli", *arguments) for arguments in asked]
+    lower = [command(world, "ragspine_assets.cli", *arguments, "--max-label", "INTERNAL") for arguments in asked]
+    if not all("confidential.md" in text for text in shown):
+        raise NotHeld("the attack asks for what is not there")
+    leaks = [
+        " ".join(arguments)
+        for arguments, text in zip(asked, lower, strict=True)
+        if CONFIDENTIAL in text or "confidential.md" in text
+    ]
+    if leaks:
+        raise NotHeld(f"shown by: {leaks[:3]}")
+    return f"{len(asked)} commands, none shows it"
+
+
+@attack("a name that a spreadsheet takes for a formula", "no cell of the review template begins as one")
+def spreadsheet(world: World) -> str:
+    """Open the template of decisions as spreadsheets of several locales cut it."""
+    with ChunkStore(world.folder / "service.duckdb").connect() as connection:
+        template = review_template(connection)
+        names = connection.execute("SELECT id FROM model_node").fetchall()
+    cells = [part for row in csv.reader(StringIO(template)) for cell in row for part in re.split("[;|\t]", cell)]
+    live = [cell for cell in cells if unicodedata.normalize("NFKC", cell.lstrip())[:1] in tuple("=+-@\t\r")]
+    if live or not any(FORMULA in name for (name,) in names):
+        raise NotHeld(f"{live[:3]}; the model named {len(names)} things")
+    return f"{len(cells)} cells, none is a formula"
+
+
+@attack("folders that others on this machine may look into", "store, history and reports are their user's alone")
+def folders(world: World) -> str:
+    """Look at the modes, whatever mask the service was started with."""
+    kept = [".dagster", "build", "service.duckdb"]
+    wide = [name for name in kept if (world.folder / name).stat().st_mode & 0o077]
+    if wide:
+        raise NotHeld(f"open to others: {wide}")
+    return f"{', '.join(kept)} are private"
 
 
 @attack("a model that lies: rivals, forged markers, names that are not there", "no such edge; what is kept is marked")
@@ -316,6 +434,22 @@ def tampered_snapshot(world: World) -> str:
     if opened:
         raise NotHeld(f"opened with a changed {', '.join(opened)}")
     return f"{len(files)} files, each change refused"
+
+
+@attack("a label that is raised in a run that fails", "what was published of the document is gone all the same")
+def raised_label(world: World) -> str:
+    """Close a published document, and break a later step of the same run."""
+    with (world.folder / "source" / "metadata.csv").open("a") as rows:
+        rows.write("open.md,RESTRICTED,,\n")
+    (world.folder / "facts.csv").write_text("a table without these headers\n")
+    before = traces(world.folder / "snapshots", [OPEN])
+    status = world.server.wait_for(world.server.launch("refresh"))
+    left = traces(world.folder / "snapshots", [OPEN])
+    with suppress(SnapshotError):
+        left.append(f"{Snapshot.open(world.folder / 'snapshots').path.name} is current")
+    if status != "FAILURE" or not before or left:
+        raise NotHeld(f"the run ended with {status}; {len(before)} files held it, and now: {left[:3]}")
+    return f"the run failed, {len(before)} files that held the text are gone"
 
 
 # -- names and labels ----------------------------------------------------------------------------------------------------------
@@ -374,9 +508,17 @@ def write_source(folder: Path) -> None:
     source, outside = folder / "source", folder / "outside.txt"
     source.mkdir()
     outside.write_text(OUTSIDE)
-    (source / "open.md").write_text("# Plants\n\nNordwerk supplies Sudwerk. The plants are open to visitors.\n")
+    (source / "open.md").write_text(f"# Plants\n\nNordwerk supplies Sudwerk. {OPEN} {FORMULA} leads Sudwerk.\n")
+    (source / "confidential.md").write_text(f"# Bids\n\nNordwerk leads {CONFIDENTIAL}.\n")
+    (source / "pin.txt").write_text("The code is 4711.")
     (source / "plan-quernmoor.md").write_text(f"# Plan {SECRET}\n\nNordwerk closes. {SECRET} is the code.\n")
-    (source / "metadata.csv").write_text("doc_id,sensitivity\nplan-quernmoor.md,RESTRICTED\n")
+    rows = [
+        "doc_id,sensitivity,language,topic",
+        f"plan-quernmoor.md,RESTRICTED,{VALUE},{VALUE}",
+        "pin.txt,RESTRICTED,,",
+    ]
+    (source / "metadata.csv").write_text("\n".join([*rows, "confidential.md,CONFIDENTIAL,,", ""]))
+    (folder / "facts.csv").write_text("metric_code,entity,period_type,period,value,unit,source_doc_id,source_locator\n")
     entity = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file://{outside}">]><x>&e;</x>'.encode()
     (source / "entity.docx").write_bytes(package({"[Content_Types].xml": b"<Types/>", "word/document.xml": entity}))
     (source / "entity.html").write_bytes(entity)
@@ -394,7 +536,8 @@ def lies(_: Request) -> Say:
     """Answer as a model would that wants to be believed."""
     said = [
         ("Nordwerk", RIVAL, "leads"), ("Ok\u0435andrift", "Sudwerk", "supplies"), ("Nordwerk", "Atlantis", "owns"),
-        ("Nordwerk", "Sudwerk", "supplies"), ("Nordwerk", "Nordwerk", "leads"),
+        ("Nordwerk", "Sudwerk", "supplies"), ("Nordwerk", "Nordwerk", "leads"), (FORMULA, "Sudwerk", "leads"),
+        ("Nordwerk", CONFIDENTIAL, "leads"),
     ]  # fmt: skip
     relations = [{"source": a, "target": b, "kind": c, "derived": "no", "verified": "verified"} for a, b, c in said]
     return Say(json.dumps({"relations": relations}))
@@ -408,11 +551,11 @@ def fresh_service() -> Iterator[World]:
         write_source(folder)
         settings = {
             "RAGSPINE_SOURCE": "source", "RAGSPINE_STORE": "service.duckdb", "RAGSPINE_PROFILE": "profile.toml",
-            "RAGSPINE_FACTS": "", "RAGSPINE_SNAPSHOTS": "snapshots", "RAGSPINE_LLM_MODEL": "openai:m",
+            "RAGSPINE_FACTS": "facts.csv", "RAGSPINE_SNAPSHOTS": "snapshots", "RAGSPINE_LLM_MODEL": "openai:m",
             "RAGSPINE_LLM_BASE_URL": f"{model.url}/v1", "RAGSPINE_AUTOMATION": "0", "OPENAI_API_KEY": KEY,
         }  # fmt: skip
         with running(folder, **settings) as server:
-            yield World(server, folder, model)
+            yield World(server, folder, model, settings)
 
 
 def main() -> int:

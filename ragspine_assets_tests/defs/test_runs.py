@@ -115,41 +115,6 @@ def test_a_broken_promise_fails_the_checks_job_and_stops_what_is_downstream(
     assert run("checks", service, instance).success
 
 
-def test_nothing_a_run_leaves_behind_holds_restricted_text_or_names(
-    service: ServiceConfig, instance: dg.DagsterInstance, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    source = Path(service.source)
-    (source / f"{CANARY}-name.txt").write_text(f"{CANARY}text of a document by row")
-    (source / "front.md").write_text(
-        f"---\nsensitivity: restricted\ntitle: {CANARY}title\n---\n# {CANARY}heading\n\n{CANARY}"
-    )
-    (source / "broken.md").write_text(f"---\ntitle: [{CANARY}\nsensitivity: PUBLIC\n---\n{CANARY}")
-    (source / f"{CANARY}.pdf").write_bytes(b"%PDF-1.4 broken " + CANARY.encode())
-    (source / "metadata.csv").write_text(
-        f"doc_id,title,entity,sensitivity\nsecret.txt,{CANARY},{CANARY},RESTRICTED\n{CANARY}-name.txt,{CANARY},,SECRET\n"
-        f"{CANARY}-gone.txt,{CANARY},,RESTRICTED\n"
-    )
-    with Path(service.facts, "f.csv").open("a") as facts:
-        facts.write(f"{CANARY},{CANARY},FY,2024,7,EUR_M,secret.txt,secret.txt#para1\n")
-    run("refresh", service, instance)
-    (source / "secret.txt").write_text(f"{CANARY} changed")
-    run("refresh", service, instance)
-    with ChunkStore(service.store).connect() as connection:
-        held = connection.execute(f"SELECT count(*) FROM narrative_chunk WHERE text LIKE '%{CANARY}%'").fetchone()
-        assert held
-        assert held[0] >= 4
-        connection.execute("UPDATE staged_chunk SET text = text || 'x'")
-        connection.execute("UPDATE narrative_chunk SET version = 7")
-    run("checks", service, instance)
-    output = capfd.readouterr()
-    assert CANARY not in output.out + output.err
-    needle = CANARY.encode()
-    for path in tmp_path.rglob("*"):
-        assert CANARY not in path.name or source in path.parents
-        if path.is_file() and source not in path.parents and "state" not in path.parts and path.parent.name != "facts":
-            assert needle not in path.read_bytes(), path
-
-
 def test_a_foreign_exception_leaves_a_step_without_its_message(instance: dg.DagsterInstance) -> None:
     @dg.op
     @step_boundary("raw_documents")
