@@ -1,19 +1,21 @@
 """Putting the definitions together; importing this module does no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from dagster import Definitions, in_process_executor
+from dagster import Definitions
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import AnalyzerName
 
-from .assets import ALL_ASSETS
-from .checks import ALL_CHECKS
+from .assets import make_assets
+from .checks import make_checks
 from .copies import make_backup
 from .freshness import with_freshness
 from .jobs import extractor_settings, make_jobs
+from .naming import Naming
+from .own_runs import OwnRuns
 from .resources import (
     ChunkerResource,
     FactsResource,
@@ -30,17 +32,25 @@ from .sensors import make_sensors
 
 
 def build_defs(
-    config: ServiceConfig | None = None, *, resource_overrides: Mapping[str, object] | None = None
+    config: ServiceConfig | None = None,
+    *,
+    key_prefix: str | Sequence[str] = (),
+    group: str = "",
+    resource_overrides: Mapping[str, object] | None = None,
 ) -> Definitions:
-    """Return the definitions of one service.
+    """Return the definitions of one service; those of several, and anybody's own, stand together in `Definitions.merge`.
 
     Args:
         config: its settings; by default those of the environment.
-        resource_overrides: resources to use instead of those the settings give, by name.
+        key_prefix: stands before the key of each asset, and before ``__`` in the names of resources, jobs, schedules and
+            sensors. Services in one code location need one each; one of them may do without.
+        group: group of all its assets; '' for those they have by themselves.
+        resource_overrides: resources to use instead of those the settings give, by name without a prefix.
 
     Raises:
         ValueError: a setting has a wrong value, or an override names no resource; the message says what is allowed.
     """
+    naming = Naming.of(key_prefix, group)
     config = config or ServiceConfig.from_environment()
     resources: dict[str, object] = {
         "source": SourceResource(
@@ -57,6 +67,7 @@ def build_defs(
             turn_s=config.turn_s,
             starting_s=config.starting_s,
             runs_kept=config.runs_kept,
+            key_prefix="/".join(naming.key_prefix),
         ),
         "profile": ProfileResource(path=config.profile),
         "facts_source": FactsResource(path=config.facts),
@@ -83,14 +94,17 @@ def build_defs(
     if unknown:
         raise SettingError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")
     given = resource_overrides or {}
-    refresh, checks = make_jobs(config, given)
-    backup, backup_schedules = make_backup(config)
+    resources |= given
+    store = resources["store"]
+    own = OwnRuns(store.path if isinstance(store, StoreResource) else config.store, naming)
+    assets = make_assets(naming)
+    refresh, checks = make_jobs(config, given, [asset.key for asset in assets], own)
+    backup, backup_schedules = make_backup(config, own)
     return Definitions(
-        assets=with_freshness(ALL_ASSETS, config),
-        asset_checks=ALL_CHECKS,
+        assets=with_freshness(assets, config, naming),
+        asset_checks=make_checks(assets, naming),
         jobs=(refresh, checks, backup),
-        schedules=(*make_schedules(config, given, refresh, checks), *backup_schedules),
-        sensors=make_sensors(config, given, refresh),
-        resources={**resources, **(resource_overrides or {})},
-        executor=in_process_executor,
+        schedules=(*make_schedules(config, given, refresh, checks, own), *backup_schedules),
+        sensors=make_sensors(config, given, refresh, own),
+        resources={naming.name(name): resource for name, resource in resources.items()},
     )

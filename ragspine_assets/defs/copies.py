@@ -21,33 +21,41 @@ from ragspine_assets.pipeline.backup import back_up
 
 from .boundary import step_boundary
 from .jobs import selection_tags
-from .resources import StoreResource
+from .own_runs import OwnRuns
 from .runs import close_dead_runs
 from .schedules import cron_of, zone_of
 
 
-def make_backup(config: ServiceConfig) -> tuple[JobDefinition, tuple[ScheduleDefinition, ...]]:
+def make_backup(config: ServiceConfig, own: OwnRuns) -> tuple[JobDefinition, tuple[ScheduleDefinition, ...]]:
     """Return the job `backup`, and its schedule where a time is set.
 
     Args:
         config: when, where to, and how many copies are kept.
+        own: whose runs they make.
 
     Raises:
         ValueError: the cron or the time zone is none; the message names the setting.
     """
 
-    @op(description="Copy the store under its lock and prove that every row of the copy reads back.")
+    naming, tags = own.naming, {**selection_tags(config), **own.tags}
+
+    @op(
+        name=naming.name("copy_store"),
+        required_resource_keys={naming.name("store")},
+        description="Copy the store under its lock and prove that every row of the copy reads back.",
+    )
     @step_boundary("backup")
-    def copy_store(context: OpExecutionContext, store: StoreResource) -> None:
+    def copy_store(context: OpExecutionContext) -> None:
+        store = getattr(context.resources, naming.name("store"))
         made = back_up(store.path, config.copies, keep=config.copies_keep, wait_s=store.wait_s)
         context.add_output_metadata(
             {"copy": str(made.path), "bytes": made.bytes, "rows": made.rows, "documents": made.documents}
         )
 
     @job(
-        name="backup",
+        name=naming.name("backup"),
         executor_def=in_process_executor,
-        tags=selection_tags(config),
+        tags=tags,
         description="Copy the store, RESTRICTED text included, to a folder that only this user may read.",
     )
     def backup() -> None:
@@ -58,14 +66,14 @@ def make_backup(config: ServiceConfig) -> tuple[JobDefinition, tuple[ScheduleDef
 
     @schedule(
         job=backup,
-        name="backup_by_clock",
+        name=naming.name("backup_by_clock"),
         cron_schedule=cron_of("backup_cron", config.backup_cron),
         execution_timezone=zone_of(config.timezone),
         default_status=DefaultScheduleStatus.RUNNING,
         description="Copy the store when RAGSPINE_BACKUP_CRON says so.",
     )
     def backup_by_clock(context: ScheduleEvaluationContext) -> RunRequest:
-        close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
-        return RunRequest(tags=selection_tags(config))
+        close_dead_runs(context.instance, among=own, patience_s=config.starting_s)
+        return RunRequest(tags=tags)
 
     return backup, (backup_by_clock,)

@@ -6,21 +6,25 @@ Belongs here: the promise about age. A refresh that finds nothing to do counts a
 from collections.abc import Sequence
 from datetime import timedelta
 
-from dagster import AssetKey, AssetsDefinition, AssetSpec, FreshnessPolicy
+from dagster import AssetsDefinition, AssetSpec, FreshnessPolicy
 
 from ragspine_assets.config import ServiceConfig, environment_name
 from ragspine_assets.errors import SettingError
 
-_SERVED = ("serving_snapshot",)
-_SERVED_WITHOUT_SNAPSHOT = ("chunk_store", "relation_graph")
+from .naming import Naming
+
+_SERVED = "serving_snapshot"
 
 
-def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig) -> list[AssetsDefinition]:
+def with_freshness(
+    assets: Sequence[AssetsDefinition], config: ServiceConfig, naming: Naming
+) -> list[AssetsDefinition]:
     """Return the assets, those that applications read with a freshness policy (SPEC 6.4).
 
     Args:
         assets: all assets of the location.
         config: after how many hours what is served is stale; a warning comes at two thirds of it.
+        naming: what the assets are called.
 
     Raises:
         ValueError: the time is not positive.
@@ -29,10 +33,9 @@ def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig) ->
         raise SettingError(f"{environment_name('fresh_for_h')} must be more than 0 hours; it is {config.fresh_for_h}.")
     fail = timedelta(hours=config.fresh_for_h)
     policy = FreshnessPolicy.time_window(fail_window=fail, warn_window=fail * 2 / 3)
-    there = {key.to_user_string() for asset in assets for key in asset.keys}
-    served = {AssetKey(name) for name in (_SERVED if there.issuperset(_SERVED) else _SERVED_WITHOUT_SNAPSHOT)}
+    served = naming.asset_key(_SERVED)
 
     def attach(spec: AssetSpec) -> AssetSpec:
-        return spec.replace_attributes(freshness_policy=policy) if spec.key in served else spec
+        return spec.replace_attributes(freshness_policy=policy) if spec.key == served else spec
 
     return [asset.map_asset_specs(attach) for asset in assets]

@@ -10,10 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import sqlalchemy
-from dagster import DagsterInstance
+from dagster import DagsterInstance, RunsFilter
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+
+from .own_runs import OwnRuns
 
 RUNS_KEPT = 200
 """How many runs are kept where nobody says otherwise."""
@@ -22,25 +24,37 @@ _AT_MOST = 50
 _PAGE = 500
 
 
-def forget_old_runs(instance: DagsterInstance, *, keep: int = RUNS_KEPT, at_most: int = _AT_MOST) -> list[str]:
+def forget_old_runs(
+    instance: DagsterInstance, *, among: OwnRuns | None = None, keep: int = RUNS_KEPT, at_most: int = _AT_MOST
+) -> list[str]:
     """Delete the oldest runs with their events and logs until no more than ``keep`` are there.
 
     Open runs stay, and those that hold the latest of an asset or of a check.
 
     Args:
         instance: where runs are kept.
+        among: whose runs are counted and deleted, if every step of them is theirs; None for all of the instance.
         keep: how many runs stay; 0 for all of them.
         at_most: how many are deleted in one call, which may be part of somebody's run.
 
     Returns:
         The ids of the runs that were deleted.
     """
-    surplus = instance.get_runs_count() - keep
-    if keep <= 0 or surplus <= 0:
+    if keep <= 0 or instance.get_runs_count() <= keep:
+        return []
+    older = instance.get_run_records(limit=_PAGE, ascending=True)
+    if among is None:
+        surplus, oldest = instance.get_runs_count() - keep, older
+    else:
+        mine = RunsFilter(tags=among.tags)
+        older = [record for record in older if among.untagged(record.dagster_run)]
+        surplus = instance.get_runs_count(mine) + len(older) - keep
+        oldest = [*older, *instance.get_run_records(mine, limit=_PAGE, ascending=True)]
+    if surplus <= 0:
         return []
     kept = _runs_of_the_latest(instance)
     gone = []
-    for record in instance.get_run_records(limit=_PAGE, ascending=True):
+    for record in oldest:
         if len(gone) >= min(surplus, at_most):
             break
         run = record.dagster_run
@@ -72,10 +86,14 @@ def history_folder() -> Path | None:
 
 
 def keep_history_private(instance: DagsterInstance) -> None:
-    """Close the folder of a history that another program, such as ``dagster dev``, may have made with its own umask."""
+    """Close the folder of a history that another program, such as ``dagster dev``, may have made with its own umask.
+
+    It is closed where our ``dagster.yaml`` put it. Anybody else's instance is theirs to share.
+    """
     kept = Path(instance.root_directory)
     # Our dagster.yaml keeps what runs leave in a folder of its own beside the databases.
-    keep_private(kept.parent if (kept.name, kept.parent.name) == ("artifacts", ".dagster") else kept)
+    if (kept.name, kept.parent.name) == ("artifacts", ".dagster"):
+        keep_private(kept.parent)
 
 
 def _runs_of_the_latest(instance: DagsterInstance) -> set[str]:

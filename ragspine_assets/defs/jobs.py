@@ -4,12 +4,15 @@
 Steps run in one process: the store has one lock, and starting a process per step costs more than the work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from dagster import AssetSelection, define_asset_job, in_process_executor
+from dagster import AssetKey, AssetSelection, define_asset_job, in_process_executor
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from ragspine_assets.config import ServiceConfig
+
+from .naming import Naming
+from .own_runs import OwnRuns
 
 SELECTING = ("chunker", "relation_extractor")
 """Resources whose selection travels with every launched run."""
@@ -33,30 +36,42 @@ def extractor_settings(config: ServiceConfig) -> dict[str, object]:
     }
 
 
-def selection_config(config: ServiceConfig, given: Mapping[str, object]) -> dict[str, object]:
+def selection_config(
+    config: ServiceConfig, given: Mapping[str, object], naming: Naming = Naming()
+) -> dict[str, object]:
     """Return the run config that selects chunker and extractor; what was given as a resource keeps its own."""
     chosen: dict[str, dict[str, object]] = {
         "chunker": {"spec": config.chunker, "max_chars": config.max_chars, "overlap_chars": config.overlap_chars},
         "relation_extractor": extractor_settings(config),
     }
-    return {"resources": {name: {"config": chosen[name]} for name in SELECTING if name not in given}}
+    return {"resources": {naming.name(name): {"config": chosen[name]} for name in SELECTING if name not in given}}
 
 
-def make_jobs(config: ServiceConfig, given: Mapping[str, object]) -> tuple[UnresolvedAssetJobDefinition, ...]:
-    """Return the jobs; their runs carry the selection in tags, those of `refresh` in their run config too, whoever launches them."""
+def make_jobs(
+    config: ServiceConfig, given: Mapping[str, object], assets: Sequence[AssetKey], own: OwnRuns
+) -> tuple[UnresolvedAssetJobDefinition, ...]:
+    """Return the jobs; their runs carry the selection in tags, those of `refresh` in their run config too, whoever launches them.
+
+    Args:
+        config: the selection.
+        given: resources that were handed in, whose selection is not the configuration's.
+        assets: what the jobs are about; a code location may have others.
+        own: whose runs they make.
+    """
+    naming, tags = own.naming, {**selection_tags(config), **own.tags}
     refresh = define_asset_job(
-        "refresh",
-        selection=AssetSelection.all(),
+        naming.name("refresh"),
+        selection=AssetSelection.assets(*assets),
         executor_def=in_process_executor,
-        tags=selection_tags(config),
-        config=selection_config(config, given),
+        tags=tags,
+        config=selection_config(config, given, naming),
         description="Bring everything up to date with the source folder, profile and facts, and prove the promises.",
     )
     checks = define_asset_job(
-        "checks",
-        selection=AssetSelection.all_asset_checks(),
+        naming.name("checks"),
+        selection=AssetSelection.checks_for_assets(*assets),
         executor_def=in_process_executor,
-        tags=selection_tags(config),
+        tags=tags,
         description="Prove every promise on what is stored, changing nothing. Fails when one is broken: this is for CI.",
     )
     return refresh, checks

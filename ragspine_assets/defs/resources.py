@@ -39,6 +39,8 @@ from ragspine_assets.service.clients import wanted_levels
 from ragspine_assets.store import ChunkStore
 
 from .history import RUNS_KEPT, forget_old_runs
+from .naming import Naming
+from .own_runs import OwnRuns
 from .run_config import explain, kept, number_or_switch, offered, one_of, parameters
 from .runs import STARTING_S, close_dead_runs, sign, take_turn
 
@@ -121,6 +123,7 @@ class StoreResource(_Strict):
         STARTING_S, ge=0, description="Seconds after which a run without a process counts as dead."
     )
     runs_kept: int = Field(RUNS_KEPT, ge=0, description="How many runs stay in the history; 0 for all of them.")
+    key_prefix: str = Field("", description="What stands before the keys of the assets, its parts joined by `/`.")
     _kept: ChunkStore = PrivateAttr()
 
     def setup_for_execution(self, context: InitResourceContext) -> None:
@@ -130,9 +133,10 @@ class StoreResource(_Strict):
         """
         if context.instance is not None and context.run_id:
             say = context.log.info if context.log else lambda _: None
-            sign(context.instance, context.run_id)
-            close_dead_runs(context.instance, own=context.run_id, store=self.path, patience_s=self.starting_s)
-            take_turn(context.instance, context.run_id, wait_s=self.turn_s, say=say)
+            mine = self.own_runs()
+            sign(context.instance, context.run_id, mine)
+            close_dead_runs(context.instance, own=context.run_id, among=mine, patience_s=self.starting_s)
+            take_turn(context.instance, context.run_id, among=mine, wait_s=self.turn_s, say=say)
 
     def teardown_after_execution(self, context: InitResourceContext) -> None:
         """Let go of the file, and of runs that are older than those that are kept."""
@@ -140,12 +144,16 @@ class StoreResource(_Strict):
         if context.instance is not None:
             # A history that cannot be written is told by whoever needs it; this run is over.
             with suppress(SQLAlchemyError, OSError):
-                forget_old_runs(context.instance, keep=self.runs_kept)
+                forget_old_runs(context.instance, among=self.own_runs(), keep=self.runs_kept)
 
     def model_post_init(self, context: object, /) -> None:
         """Make the store that the steps of a run share."""
         del context
         self._kept = ChunkStore(self.path, wait_s=self.wait_s, keep_open=True)
+
+    def own_runs(self) -> OwnRuns:
+        """Return which runs of an instance are this store's."""
+        return OwnRuns(self.path, Naming(tuple(filter(None, self.key_prefix.split("/")))))
 
     def open(self) -> ChunkStore:
         """Return the store, whose file stays open from step to step until the run ends."""

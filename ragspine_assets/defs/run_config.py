@@ -139,7 +139,10 @@ class _Checked(Shape):
 
 
 def _kept_type(setting: str, value: Value) -> ConfigType:
-    return _Choices(_whose(setting), [value]) if isinstance(value, str) else _KeptScalar(setting, value)
+    if isinstance(value, str):
+        # Dagster takes no name for two kinds of types, and those of numbers are called after no setting too.
+        return _Choices(_whose(setting) if setting else "of these definitions (no setting changes it)", [value])
+    return _KeptScalar(setting, value)
 
 
 def _whose(setting: str) -> str:

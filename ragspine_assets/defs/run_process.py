@@ -163,7 +163,11 @@ def this_machine() -> Machine:
 
 def own_identity() -> ProcessIdentity:
     """Return the identity of the process that asks."""
-    pid = os.getpid()
+    return identity_of(os.getpid())
+
+
+def identity_of(pid: int) -> ProcessIdentity:
+    """Return the identity of a process of this machine."""
     found = process_of(pid)
     return ProcessIdentity(*_place(), pid, found.started if found else "")
 

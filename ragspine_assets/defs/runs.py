@@ -21,6 +21,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from ragspine_assets.store import StoreBusyError
 
 from .history import keep_history_private
+from .own_runs import OwnRuns
 from .run_process import (
     OPEN,
     PROCESS_TAG,
@@ -30,8 +31,8 @@ from .run_process import (
     Verdict,
     judge,
     lock_holders,
+    identity_of,
     others_hold,
-    own_identity,
     this_machine,
 )
 
@@ -59,13 +60,24 @@ class RunAtWork:
     started_s: float
 
 
-def sign(instance: DagsterInstance, run_id: str) -> None:
-    """Write the identity of this process, which runs a run, where others judge it by it."""
-    instance.add_run_tags(run_id, {PROCESS_TAG: own_identity().tag(run_id)})
+def sign(instance: DagsterInstance, run_id: str, among: OwnRuns | None = None) -> None:
+    """Write the identity of the process that runs a run, and whose run it is, where others judge it by them."""
+    run = instance.get_run_by_id(run_id)
+    parent = os.getppid()
+    # A step with a process of its own ends before its run does, and was started by the process that runs the run.
+    by_parent = run is not None and parent in {pid for pid, _ in _reported(instance, run)}
+    identity = identity_of(parent if by_parent else os.getpid())
+    whose = among.tags_for(run) if among and run else {}
+    instance.add_run_tags(run_id, {PROCESS_TAG: identity.tag(run_id), **whose})
 
 
 def close_dead_runs(
-    instance: DagsterInstance, *, own: str = "", store: str | Path = "", patience_s: float = STARTING_S
+    instance: DagsterInstance,
+    *,
+    own: str = "",
+    among: OwnRuns | None = None,
+    store: str | Path = "",
+    patience_s: float = STARTING_S,
 ) -> list[str]:
     """Mark runs of this machine whose process is gone as failed, or as cancelled if that had been asked for.
 
@@ -74,7 +86,8 @@ def close_dead_runs(
     Args:
         instance: where runs are kept.
         own: the run that asks; it is left alone.
-        store: the store's file: while a process that no run accounts for holds it, no run is given up by its age.
+        among: whose runs are looked at; None for all that the instance keeps.
+        store: the store's file, where `among` does not name it: while a process that no run accounts for holds it, no run is given up by its age.
         patience_s: seconds for which a run may have no process before it counts as dead.
 
     Returns:
@@ -82,11 +95,12 @@ def close_dead_runs(
     """
     closed = []
     here = this_machine()
+    store = store or (among.store if among else "")
     with _one_at_a_time(instance):
         seen = {
             record.dagster_run.run_id: _seen(instance, record)
             for record in instance.get_run_records(RunsFilter(statuses=sorted(OPEN, key=str)))
-            if record.dagster_run.run_id != own
+            if record.dagster_run.run_id != own and (among is None or among.has(record.dagster_run))
         }
         held = False
         if seen and (holders := lock_holders(store) if store else frozenset()):
@@ -114,17 +128,20 @@ def _close(instance: DagsterInstance, run: DagsterRun, seen: SeenRun) -> None:
         instance.report_run_failed(run, message)
 
 
-def runs_at_work(instance: DagsterInstance, *, own: str = "") -> list[RunAtWork]:
+def runs_at_work(instance: DagsterInstance, *, own: str = "", among: OwnRuns | None = None) -> list[RunAtWork]:
     """Return the runs of this machine whose process is alive, the one that started first at the front.
 
     Args:
         instance: where runs are kept.
         own: a run to leave out.
+        among: whose runs are looked at; None for all that the instance keeps.
     """
     found = []
     here = this_machine()
     for record in instance.get_run_records(RunsFilter(statuses=[DagsterRunStatus.STARTED])):
         run: DagsterRun = record.dagster_run
+        if among is not None and not among.has(run):
+            continue
         seen = _seen(instance, record)
         if run.run_id != own and _verdict(seen, here) is Verdict.ALIVE:
             found.append(RunAtWork(run.run_id, run.job_name.strip("_").lower(), _pids(seen)[-1], _started(record)))
@@ -135,6 +152,7 @@ def take_turn(
     instance: DagsterInstance,
     own: str,
     *,
+    among: OwnRuns | None = None,
     wait_s: float,
     say: Callable[[str], None] = lambda _: None,
     poll_s: float = 0.5,
@@ -147,6 +165,7 @@ def take_turn(
     Args:
         instance: where runs are kept.
         own: the run that wants its turn.
+        among: whose runs it waits for; None for all that the instance keeps.
         wait_s: how many seconds to wait at most.
         say: called once with a line when there is something to wait for.
         poll_s: seconds between two looks.
@@ -158,7 +177,7 @@ def take_turn(
     place = (_started(record) if record else time.time(), own)
     until = time.monotonic() + wait_s
     told = False
-    while ahead := [run for run in runs_at_work(instance, own=own) if (run.started_s, run.run_id) < place]:
+    while ahead := [run for run in runs_at_work(instance, own=own, among=among) if (run.started_s, run.run_id) < place]:
         first = ahead[0]
         name = f"Run {first.run_id[:8]} ({first.job}, process {first.pid})"
         if time.monotonic() >= until:
@@ -176,9 +195,14 @@ def _one_at_a_time(instance: DagsterInstance) -> Iterator[None]:
     """Keep other processes of this machine from closing the same runs: a failure would be told twice."""
     # Dagster makes this folder when it first keeps something in it, which a fresh history has not done.
     folder = Path(instance.root_directory)
-    folder.mkdir(parents=True, exist_ok=True)
-    keep_history_private(instance)
-    descriptor = os.open(folder / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        keep_history_private(instance)
+        descriptor = os.open(folder / ".closing", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        # Somebody's instance may have no folder to write to; a failure told twice is better than none told.
+        yield
+        return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

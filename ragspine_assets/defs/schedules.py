@@ -21,6 +21,7 @@ from ragspine_assets.config import ServiceConfig, environment_name
 from ragspine_assets.errors import SettingError
 
 from .jobs import selection_config, selection_tags
+from .own_runs import OwnRuns
 from .runs import close_dead_runs, runs_at_work
 
 
@@ -29,6 +30,7 @@ def make_schedules(
     given: Mapping[str, object],
     refresh: UnresolvedAssetJobDefinition,
     checks: UnresolvedAssetJobDefinition,
+    own: OwnRuns,
 ) -> tuple[ScheduleDefinition, ...]:
     """Return the daily refresh and the hourly proof (SPEC 6.4).
 
@@ -37,38 +39,40 @@ def make_schedules(
         given: resources that were handed in, whose selection is not the configuration's.
         refresh: the job that brings everything up to date.
         checks: the job that proves the promises.
+        own: whose runs they make.
 
     Raises:
         ValueError: a cron or the time zone is none; the message names the setting.
     """
     zone = zone_of(config.timezone)
+    naming, tags = own.naming, {**selection_tags(config), **own.tags}
     status = DefaultScheduleStatus.RUNNING if config.automation else DefaultScheduleStatus.STOPPED
 
     @schedule(
         job=refresh,
-        name="refresh_daily",
+        name=naming.name("refresh_daily"),
         cron_schedule=cron_of("refresh_cron", config.refresh_cron),
         execution_timezone=zone,
         default_status=status,
         description="Bring everything up to date and prove the promises, also when no sensor saw a change.",
     )
     def refresh_daily(context: ScheduleEvaluationContext) -> RunRequest:
-        close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
-        return RunRequest(run_config=selection_config(config, given), tags=selection_tags(config))
+        close_dead_runs(context.instance, among=own, patience_s=config.starting_s)
+        return RunRequest(run_config=selection_config(config, given, naming), tags=tags)
 
     @schedule(
         job=checks,
-        name="checks_hourly",
+        name=naming.name("checks_hourly"),
         cron_schedule=cron_of("checks_cron", config.checks_cron),
         execution_timezone=zone,
         default_status=status,
         description="Prove every promise on what is stored and published, changing nothing.",
     )
     def checks_hourly(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
-        close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
-        for run in runs_at_work(context.instance):
+        close_dead_runs(context.instance, among=own, patience_s=config.starting_s)
+        for run in runs_at_work(context.instance, among=own):
             return SkipReason(f"Run {run.run_id[:8]} ({run.job}) is at work and runs the checks itself.")
-        return RunRequest(tags=selection_tags(config))
+        return RunRequest(tags=tags)
 
     return refresh_daily, checks_hourly
 

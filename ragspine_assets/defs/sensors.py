@@ -32,6 +32,7 @@ from ragspine_assets.errors import is_cancel
 
 from .failures import Notifier, explain_failure, load_notifier
 from .jobs import selection_config, selection_tags
+from .own_runs import OwnRuns
 from .runs import close_dead_runs, runs_at_work
 
 DIGEST_TAG = "ragspine/watched"
@@ -45,7 +46,7 @@ MAX_TRIES = 3
 
 
 def make_sensors(
-    config: ServiceConfig, given: Mapping[str, object], refresh: UnresolvedAssetJobDefinition
+    config: ServiceConfig, given: Mapping[str, object], refresh: UnresolvedAssetJobDefinition, own: OwnRuns
 ) -> tuple[SensorDefinition, ...]:
     """Return the sensor on source, profile and facts, and the one on failed runs (SPEC 6.4).
 
@@ -53,6 +54,7 @@ def make_sensors(
         config: what is watched, how often, and the default status.
         given: resources that were handed in, whose selection is not the configuration's.
         refresh: the job that brings everything up to date.
+        own: whose runs are asked for, waited for and told about.
 
     Raises:
         ValueError: the notifier cannot be loaded.
@@ -61,7 +63,7 @@ def make_sensors(
 
     @sensor(
         job=refresh,
-        name="source_changed",
+        name=own.naming.name("source_changed"),
         minimum_interval_seconds=config.watch_interval_s,
         default_status=status,
         description=(
@@ -71,13 +73,13 @@ def make_sensors(
         ),
     )
     def source_changed(context: SensorEvaluationContext) -> SensorResult | SkipReason:
-        return look_for_changes(context, config, given)
+        return look_for_changes(context, config, given, own)
 
-    return source_changed, make_failure_sensor(load_notifier(config.notifier), status)
+    return source_changed, make_failure_sensor(load_notifier(config.notifier), status, own)
 
 
 def look_for_changes(
-    context: SensorEvaluationContext, config: ServiceConfig, given: Mapping[str, object]
+    context: SensorEvaluationContext, config: ServiceConfig, given: Mapping[str, object], own: OwnRuns
 ) -> SensorResult | SkipReason:
     """Ask for a refresh when what a run reads is no longer what it was at the last one.
 
@@ -89,19 +91,19 @@ def look_for_changes(
     except SourceError as error:
         return SkipReason(f"Nothing can be watched: {error}.")
     digest = keyed_digest(context.instance, watched)
-    close_dead_runs(context.instance, store=config.store, patience_s=config.starting_s)
+    close_dead_runs(context.instance, among=own, patience_s=config.starting_s)
     again = ""
     if digest == context.cursor:
-        again, why_not = _worth_another_try(context, digest)
+        again, why_not = _worth_another_try(context, digest, own)
         if not again:
             return SkipReason(why_not)
-    for run in runs_at_work(context.instance):
-        if run.job != "checks":
+    for run in runs_at_work(context.instance, among=own):
+        if run.job != own.naming.name("checks"):
             return SkipReason(f"Run {run.run_id[:8]} ({run.job}) is at work; what changed is looked at after it.")
     request = RunRequest(
         run_key=f"{digest}-{time.time_ns()}",
-        run_config=selection_config(config, given),
-        tags={**selection_tags(config), DIGEST_TAG: digest, **({"ragspine/again": again} if again else {})},
+        run_config=selection_config(config, given, own.naming),
+        tags={**selection_tags(config), **own.tags, DIGEST_TAG: digest, **({"ragspine/again": again} if again else {})},
     )
     return SensorResult(run_requests=[request], cursor=digest)
 
@@ -121,10 +123,10 @@ def keyed_digest(instance: DagsterInstance, digest: str) -> str:
     return hmac.new(bytes.fromhex(key), digest.encode(), "sha256").hexdigest()
 
 
-def _worth_another_try(context: SensorEvaluationContext, digest: str) -> tuple[str, str]:
+def _worth_another_try(context: SensorEvaluationContext, digest: str, own: OwnRuns) -> tuple[str, str]:
     """Return which try it would be, or ``''`` and why not: nothing changed since the last run was asked for."""
     unchanged = "Source, profile and facts are as they were."
-    records = context.instance.get_run_records(RunsFilter(tags={DIGEST_TAG: digest}), limit=MAX_TRIES)
+    records = context.instance.get_run_records(RunsFilter(tags={DIGEST_TAG: digest, **own.tags}), limit=MAX_TRIES)
     if not records or records[0].dagster_run.status is not DagsterRunStatus.FAILURE:
         return "", unchanged
     failed = 0
@@ -142,16 +144,18 @@ def _worth_another_try(context: SensorEvaluationContext, digest: str) -> tuple[s
     return f"try {failed + 1}", ""
 
 
-def make_failure_sensor(notifier: Notifier | None, status: DefaultSensorStatus) -> SensorDefinition:
+def make_failure_sensor(notifier: Notifier | None, status: DefaultSensorStatus, own: OwnRuns) -> SensorDefinition:
     """Return the sensor that says in one line what failed and what to do, and hands the line to a notifier."""
 
     @run_failure_sensor(
-        name="run_failed",
+        name=own.naming.name("run_failed"),
         default_status=status,
         minimum_interval_seconds=30,
         description="Says in one line what failed and what to do, and tells the notifier of RAGSPINE_NOTIFIER.",
     )
     def run_failed(context: RunFailureSensorContext) -> None:
+        if not own.has(context.dagster_run):
+            return
         failed = explain_failure(context.instance, context.dagster_run)
         context.log.error(failed.line)
         if notifier is None:

@@ -16,6 +16,7 @@ import pytest
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs, failures, launch, sensors
 from ragspine_assets.defs.failures import FailedRun, explain_failure
+from ragspine_assets.defs.own_runs import OwnRuns
 from ragspine_assets.defs.run_process import PROCESS_TAG, ProcessIdentity, own_identity
 from ragspine_assets.defs.runs import take_turn
 from ragspine_assets.documents.watching import watch_digest
@@ -230,7 +231,7 @@ def test_a_run_whose_process_died_counts_as_failed(
 def test_while_a_refresh_is_at_work_a_change_waits_and_is_not_forgotten(
     watch: Watch, service: ServiceConfig, instance: dg.DagsterInstance
 ) -> None:
-    run = start_run(instance)
+    run = start_run(instance, OwnRuns(service.store).tags)
     Path(service.source, "new.txt").write_text("new")
     assert watch.tick() is None
     assert f"Run {run.run_id[:8]} (refresh) is at work" in watch.why
@@ -302,7 +303,7 @@ def test_the_hourly_checks_leave_the_field_to_a_run_that_is_at_work(
 ) -> None:
     repository = build_defs(service).get_repository_def()
     checks = repository.get_schedule_def("checks_hourly")
-    run = start_run(instance_on_disk)
+    run = start_run(instance_on_disk, OwnRuns(service.store).tags)
     data = checks.evaluate_tick(dg.build_schedule_context(instance=instance_on_disk, repository_def=repository))
     assert not data.run_requests
     assert run.run_id[:8] in (data.skip_message or "")
@@ -351,7 +352,7 @@ def test_a_run_waits_for_one_that_started_earlier_and_never_for_a_later_one(inst
 def test_a_run_that_cannot_have_its_turn_fails_and_names_who_is_at_work(
     service: ServiceConfig, instance: dg.DagsterInstance
 ) -> None:
-    other = start_run(instance)
+    other = start_run(instance, OwnRuns(service.store).tags)
     impatient = dataclasses.replace(service, turn_s=0.0)
     result = (
         build_defs(impatient).resolve_job_def("refresh").execute_in_process(instance=instance, raise_on_error=False)

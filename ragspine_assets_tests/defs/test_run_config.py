@@ -40,6 +40,7 @@ OTHERS = {
     ("store", "turn_s"): (0.0, "RAGSPINE_TURN_S"),
     ("store", "starting_s"): (0.0, "RAGSPINE_STARTING_S"),
     ("store", "runs_kept"): (1, "RAGSPINE_RUNS_KEPT"),
+    ("store", "key_prefix"): ("other", "no setting changes it"),
     ("facts_source", "path"): ("/etc", "RAGSPINE_FACTS"),
     ("snapshots", "path"): ("/tmp/public", "RAGSPINE_SNAPSHOTS"),
     ("snapshots", "max_label"): ("INTERNAL", "RAGSPINE_SNAPSHOT_MAX_LABEL"),

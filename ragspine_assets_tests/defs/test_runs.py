@@ -8,7 +8,7 @@ import pytest
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
-from ragspine_assets.defs.assets import ALL_ASSETS
+from ragspine_assets.defs.assets import ALL_STAGES
 from ragspine_assets.defs.boundary import step_boundary
 from ragspine_assets.defs.jobs import selection_config
 from ragspine_assets.store import ChunkStore
@@ -61,7 +61,7 @@ def data_versions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
 def test_refresh_materialises_and_proves_everything(service: ServiceConfig, instance: dg.DagsterInstance) -> None:
     result = run("refresh", service, instance)
     assert result.success
-    assert len(result.get_asset_materialization_events()) == len(ALL_ASSETS)
+    assert len(result.get_asset_materialization_events()) == len(ALL_STAGES)
     evaluations = result.get_asset_check_evaluations()
     assert len(evaluations) == len(build_defs(service).get_repository_def().asset_graph.asset_check_keys)
     assert all(evaluation.passed and evaluation.description for evaluation in evaluations)

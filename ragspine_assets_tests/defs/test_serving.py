@@ -9,6 +9,7 @@ import pytest
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.assets.serving_snapshot import failed_upstream_checks
+from ragspine_assets.defs.naming import Naming
 from ragspine_assets.serving import Snapshot, SnapshotError
 from ragspine_assets.serving.snapshot_files import snapshot_folders
 from ragspine_assets.store import ChunkStore
@@ -77,7 +78,7 @@ def test_what_a_failed_check_said_last_forbids_publishing_in_another_run(
     with ChunkStore(service.store).connect() as connection:
         connection.execute("UPDATE narrative_chunk SET text = 'forged' WHERE doc_id = 'open.txt' AND seq = 0")
     assert not run("checks", service, instance).success
-    assert failed_upstream_checks(instance) == ["chunk_store: one_active_version_equal_to_staged"]
+    assert failed_upstream_checks(instance, Naming()) == ["chunk_store: one_active_version_equal_to_staged"]
     definitions = build_defs(service)
     alone = dg.materialize(
         [definitions.get_assets_def(name) for name in ("serving_snapshot", "chunk_store", "relation_graph")],
@@ -89,7 +90,7 @@ def test_what_a_failed_check_said_last_forbids_publishing_in_another_run(
     assert not alone.success
     assert Snapshot.open(service.snapshots_folder()).manifest == before
     assert run("refresh", service, instance).success
-    assert failed_upstream_checks(instance) == []
+    assert failed_upstream_checks(instance, Naming()) == []
 
 
 def test_a_check_that_sees_a_higher_label_withdraws_what_is_current(

@@ -1,8 +1,8 @@
 """The asset `chunk_store`: the versions of every document's chunks."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import StoreResource
 from ragspine_assets.defs.tables import column_schema, seconds, table
@@ -12,18 +12,16 @@ from ragspine_assets.pipeline.overview import store_overview
 from .chunks import chunks
 
 
-@asset(
+@stage(
     deps=[chunks],
-    group_name="ingest",
+    group="ingest",
     kinds={"duckdb"},
-    owners=["team:data-engineering"],
     code_version="1",
     description=(
         "Every version of every document's chunks. A document whose staged chunks differ from its active ones gets a new "
         "version; earlier versions stay citable as `{doc_id}@v{version}#c{seq}`."
     ),
 )
-@step_boundary("chunk_store")
 def chunk_store(context: AssetExecutionContext, store: StoreResource) -> MaterializeResult:
     """Write new versions where staged and active chunks differ (SPEC 3)."""
     with store.open() as opened:

@@ -1,8 +1,8 @@
 """The asset `chunks`: the text of every document, cut into citable pieces."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.plots import cached_plot, histogram, to_the_pixel
 from ragspine_assets.defs.resources import ChunkerResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
@@ -12,11 +12,10 @@ from ragspine_assets.pipeline.overview import staged_overview
 from .raw_documents import raw_documents
 
 
-@asset(
+@stage(
     deps=[raw_documents],
-    group_name="ingest",
+    group="ingest",
     kinds={"python", "duckdb"},
-    owners=["team:data-engineering"],
     code_version="1",
     description=(
         "The text of every document, cut into chunks that quote it exactly and say which paragraphs and pages they come "
@@ -24,7 +23,6 @@ from .raw_documents import raw_documents
         "cut again."
     ),
 )
-@step_boundary("chunks")
 def chunks(context: AssetExecutionContext, store: StoreResource, chunker: ChunkerResource) -> MaterializeResult:
     """Cut every document whose chunks are out of date (SPEC 2)."""
     with store.open() as chunk_store:

@@ -3,9 +3,9 @@
 from collections import Counter
 from pathlib import Path
 
-from dagster import DataVersion, MaterializeResult, asset
+from dagster import DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.resources import FactsResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, table
 from ragspine_assets.graph import fact_table, read_facts, write_facts
@@ -14,19 +14,17 @@ from ragspine_assets.pipeline.purge import leave_out_purged
 from .chunk_store import chunk_store
 
 
-@asset(
+@stage(
     # After the versions: a document's facts count by the label of its active chunks, which a lowered label reaches there.
     deps=[chunk_store],
-    group_name="knowledge",
+    group="knowledge",
     kinds={"pandas", "duckdb"},
-    owners=["team:data-engineering"],
     code_version="1",
     description=(
         "Figures that somebody vouches for: metric, entity, period, value, unit, and the document and place they stand "
         "in. Facts of RESTRICTED documents are left out."
     ),
 )
-@step_boundary("facts")
 def facts(store: StoreResource, facts_source: FactsResource) -> MaterializeResult:
     """Read the facts and keep those whose document may be named (SPEC 6.1)."""
     with store.open() as chunk_store, chunk_store.connect() as connection:

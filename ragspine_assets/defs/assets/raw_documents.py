@@ -1,8 +1,8 @@
 """The asset `raw_documents`: every file of the source folder, its text, its metadata and its label."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
@@ -14,10 +14,9 @@ from ragspine_assets.serving.publish import withdraw_raised_snapshots
 _CHANGES = ("document", "what", "why")
 
 
-@asset(
-    group_name="ingest",
+@stage(
+    group="ingest",
     kinds={"python", "duckdb"},
-    owners=["team:data-engineering"],
     code_version="1",
     description=(
         "Every file of the source folder with its text, metadata and sensitivity label. Files are decoded or parsed in "
@@ -25,7 +24,6 @@ _CHANGES = ("document", "what", "why")
         "Only new and changed files are parsed."
     ),
 )
-@step_boundary("raw_documents")
 def raw_documents(
     context: AssetExecutionContext,
     source: SourceResource,

@@ -1,8 +1,8 @@
 """The asset `relation_graph`: who is named where, and what belongs to what."""
 
-from dagster import AssetExecutionContext, DataVersion, MaterializeResult, asset
+from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.model_metadata import model_metadata, shown_types
 from ragspine_assets.defs.plots import cached_plot, network
 from ragspine_assets.defs.resources import (
@@ -19,11 +19,10 @@ from .chunk_store import chunk_store
 from .facts import facts
 
 
-@asset(
+@stage(
     deps=[chunk_store, facts],
-    group_name="knowledge",
+    group="knowledge",
     kinds={"duckdb"},
-    owners=["team:data-engineering"],
     code_version="2",
     description=(
         "Entities, metrics and documents, and how they hang together, each edge with all its evidence. Made from the "
@@ -31,7 +30,6 @@ from .facts import facts
         "marked on every edge and kept apart. RESTRICTED documents leave no trace."
     ),
 )
-@step_boundary("relation_graph")
 def relation_graph(
     context: AssetExecutionContext,
     store: StoreResource,

@@ -1,15 +1,8 @@
 """The asset `serving_snapshot`: what applications read."""
 
-from dagster import (
-    AssetCheckKey,
-    AssetExecutionContext,
-    DagsterInstance,
-    DataVersion,
-    MaterializeResult,
-    asset,
-)
+from dagster import AssetCheckKey, AssetExecutionContext, DagsterInstance, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import Naming, stage
 from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, StoreResource
 from ragspine_assets.defs.tables import arrow_schema, seconds, table
@@ -22,18 +15,16 @@ from .relation_graph import relation_graph
 _FAILED = {"FAILED", "EXECUTION_FAILED"}
 
 
-@asset(
+@stage(
     deps=[chunk_store, relation_graph],
-    group_name="serving",
+    group="serving",
     kinds={"arrow"},
-    owners=["team:data-engineering"],
     code_version="1",
     description=(
         "An immutable folder that applications read: servable chunks, their lexical index and the graph view, "
         "memory-mapped. It holds nothing above its highest label, RESTRICTED never; readers wait for no writer."
     ),
 )
-@step_boundary("serving_snapshot")
 def serving_snapshot(
     context: AssetExecutionContext, store: StoreResource, snapshots: SnapshotsResource, profile: ProfileResource
 ) -> MaterializeResult:
@@ -45,7 +36,7 @@ def serving_snapshot(
             max_label=snapshots.max_label,
             analyzer=snapshots.analyzer,
             keep=snapshots.keep,
-            failed_checks=failed_upstream_checks(context.instance),
+            failed_checks=failed_upstream_checks(context.instance, Naming.around(context.asset_key)),
             profile=profile.load(),
             levels=snapshots.wanted_levels(),
         )
@@ -85,7 +76,7 @@ def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -
     )  # fmt: skip
 
 
-def failed_upstream_checks(instance: DagsterInstance) -> list[str]:
+def failed_upstream_checks(instance: DagsterInstance, naming: Naming) -> list[str]:
     """Return the blocking checks of what a snapshot is made from that failed when they ran last, sorted (SPEC 6.6).
 
     Dagster stops what is downstream of a failed check only within its own run.
@@ -94,10 +85,10 @@ def failed_upstream_checks(instance: DagsterInstance) -> list[str]:
     from ragspine_assets.defs.checks import ALL_CHECKS
 
     keys = [
-        spec.key
-        for check in ALL_CHECKS
-        for spec in check.check_specs
-        if spec.blocking and spec.asset_key != serving_snapshot.key
+        AssetCheckKey(naming.asset_key(stage), check.name)
+        for stage, checks in ALL_CHECKS.items()
+        if stage != serving_snapshot.name
+        for check in checks
     ]
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
     return sorted(_name(key) for key, record in records.items() if record.status.value in _FAILED)

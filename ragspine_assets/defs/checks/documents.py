@@ -3,10 +3,9 @@
 from ragspine_assets.audit.file_labels import audit_file_labels
 from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audit_source_labels
 from ragspine_assets.audit.result import AuditResult
-from ragspine_assets.defs.assets import raw_documents
 from ragspine_assets.defs.resources import ProfileResource, SourceResource, StoreResource
 
-from .verdicts import Check, checks_of, store_check
+from .verdicts import Check, store_check
 
 
 def _every_file_is_accounted_for(source: SourceResource, store: StoreResource, profile: ProfileResource) -> AuditResult:
@@ -31,8 +30,7 @@ def _no_document_is_below_its_file(
         return audit_file_labels(chunk_store, source.path, policy, limits=source.limits(), workers=source.processes())
 
 
-DOCUMENT_CHECKS = checks_of(
-    raw_documents,
+DOCUMENT_CHECKS = (
     store_check(
         "labels_are_in_the_lattice",
         audit_labels,

@@ -2,12 +2,10 @@
 
 from ragspine_assets.audit.asserted import audit_external_model_edges, audit_model_edges
 from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
-from ragspine_assets.defs.assets import relation_graph
 
-from .verdicts import checks_of, profile_check, store_check
+from .verdicts import profile_check, store_check
 
-GRAPH_CHECKS = checks_of(
-    relation_graph,
+GRAPH_CHECKS = (
     store_check(
         "graph_has_no_restricted_trace",
         audit_graph_isolation,

@@ -9,10 +9,9 @@ from ragspine_assets.audit.serving import (
     audit_published_labels,
     audit_ranking,
 )
-from ragspine_assets.defs.assets import serving_snapshot
 from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, SourceResource, StoreResource
 
-from .verdicts import Check, checks_of
+from .verdicts import Check
 
 
 def _files_equal_the_servable_rows(store: StoreResource, snapshots: SnapshotsResource) -> AuditResult:
@@ -53,8 +52,7 @@ def _lower_audiences_are_served_as_if_nothing_else_were_there(
         return audit_levels(chunk_store, snapshots.path)
 
 
-SERVING_CHECKS = checks_of(
-    serving_snapshot,
+SERVING_CHECKS = (
     Check(
         "files_equal_the_servable_rows",
         "The current snapshot holds the store's servable chunks and graph, all of them and nothing else, and every file has "

@@ -3,12 +3,10 @@
 from ragspine_assets.audit.chunk_store import audit_schema, audit_versions
 from ragspine_assets.audit.chunks import audit_chunk_labels, audit_chunk_text, audit_windows
 from ragspine_assets.audit.isolation import audit_isolation
-from ragspine_assets.defs.assets import chunk_store, chunks
 
-from .verdicts import checks_of, store_check
+from .verdicts import store_check
 
-CHUNK_CHECKS = checks_of(
-    chunks,
+CHUNK_CHECKS = (
     store_check(
         "chunks_quote_and_cover_the_text",
         audit_chunk_text,
@@ -26,8 +24,7 @@ CHUNK_CHECKS = checks_of(
     ),
 )
 
-STORE_CHECKS = checks_of(
-    chunk_store,
+STORE_CHECKS = (
     store_check(
         "nothing_restricted_leaves_the_retriever",
         audit_isolation,

@@ -24,6 +24,7 @@ from dagster import (
 
 from ragspine_assets.audit.result import MAX_EXAMPLES, AuditResult
 from ragspine_assets.defs.boundary import step_boundary
+from ragspine_assets.defs.naming import Naming
 from ragspine_assets.defs.resources import ProfileResource, StoreResource
 from ragspine_assets.defs.tables import lines
 from ragspine_assets.policy import DomainProfile
@@ -65,7 +66,7 @@ def profile_check(name: str, audit: Callable[[ChunkStore, DomainProfile], AuditR
     return Check(name, description, prove)
 
 
-def checks_of(asset: AssetsDefinition, *checks: Check) -> AssetChecksDefinition:
+def checks_of(asset: AssetsDefinition, *checks: Check, naming: Naming = Naming()) -> AssetChecksDefinition:
     """Make blocking checks on an asset that run in one step; where only some are selected, only those run.
 
     A check that breaks keeps none of the others from being evaluated. The step fails after them and names it.
@@ -75,7 +76,7 @@ def checks_of(asset: AssetsDefinition, *checks: Check) -> AssetChecksDefinition:
     @multi_asset_check(
         name=f"{asset.key.to_python_identifier()}_checks",
         specs=[AssetCheckSpec(c.name, asset=asset, blocking=True, description=c.description) for c in checks],
-        required_resource_keys={resource for resources in needed.values() for resource in resources},
+        required_resource_keys={naming.name(resource) for resources in needed.values() for resource in resources},
         can_subset=True,
         description=f"Proves the promises about {asset.key.to_user_string()}, one after the other.",
     )
@@ -85,7 +86,7 @@ def checks_of(asset: AssetsDefinition, *checks: Check) -> AssetChecksDefinition:
             key = AssetCheckKey(asset.key, check.name)
             if key not in context.selected_asset_check_keys:
                 continue
-            resources = {resource: getattr(context.resources, resource) for resource in needed[check.name]}
+            resources = {resource: getattr(context.resources, naming.name(resource)) for resource in needed[check.name]}
             try:
                 evaluated = step_boundary(check.name)(_evaluated)(check, key, resources)
             except Failure as failure:
