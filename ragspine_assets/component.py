@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
-from dagster import Component, ComponentLoadContext, Definitions, Model, Resolvable, ResolutionContext
+from dagster import Component, ComponentLoadContext, Definitions, Model, ResolutionContext, Resolvable
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from .config import ServiceConfig, environment_name

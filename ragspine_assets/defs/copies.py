@@ -36,7 +36,6 @@ def make_backup(config: ServiceConfig, own: OwnRuns) -> tuple[JobDefinition, tup
     Raises:
         ValueError: the cron or the time zone is none; the message names the setting.
     """
-
     naming, tags = own.naming, {**selection_tags(config), **own.tags}
 
     @op(

@@ -16,9 +16,7 @@ from .naming import Naming
 _SERVED = "serving_snapshot"
 
 
-def with_freshness(
-    assets: Sequence[AssetsDefinition], config: ServiceConfig, naming: Naming
-) -> list[AssetsDefinition]:
+def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig, naming: Naming) -> list[AssetsDefinition]:
     """Return the assets, those that applications read with a freshness policy (SPEC 6.4).
 
     Args:

@@ -7,7 +7,7 @@ and `history`) is done to these alone.
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from dagster import DagsterRun
@@ -30,7 +30,7 @@ class OwnRuns:
     """
 
     store: str
-    naming: Naming = Naming()
+    naming: Naming = field(default_factory=Naming)
 
     @cached_property
     def tag(self) -> str:

@@ -29,9 +29,9 @@ from .run_process import (
     ProcessIdentity,
     SeenRun,
     Verdict,
+    identity_of,
     judge,
     lock_holders,
-    identity_of,
     others_hold,
     this_machine,
 )

@@ -2,8 +2,8 @@
 
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
-from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.model_metadata import model_metadata, shown_types
+from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.plots import cached_plot, network
 from ragspine_assets.defs.resources import (
     LLMProviderResource,

@@ -1,0 +1,1 @@
+"""A Dagster project of somebody's own that holds two corpora."""
