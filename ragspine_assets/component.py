@@ -78,9 +78,8 @@ class RagspineComponent(Component, Resolvable, _Settings):
         given: dict[str, Any] = {setting.name: getattr(self, setting.name) for setting in fields(ServiceConfig)}
         prefix = (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
         given["store"] = given["store"] or f"data/ragspine/{'__'.join(filter(None, prefix)) or 'ragspine'}.duckdb"
-        return ServiceConfig(
-            **{name: str(project / value) if name in _PATHS and value else value for name, value in given.items()}
-        )
+        given |= {name: str(project / given[name]) for name in _PATHS if given[name]}
+        return ServiceConfig(**given)
 
 
 def _in_attributes(message: str) -> str:
