@@ -110,6 +110,8 @@ def test_a_retriever_that_leaks_is_found_out(
         ("Forty millions are paid for the northern harbour.", "PUBLIC", True),
         ("  forty  MILLIONS are **paid** for\nthe northern harbour ", "CONFIDENTIAL", True),
         ("Forty millions are paid for the southern harbour.", "PUBLIC", False),
+        ("「四千万元用于购买\u3000北部港口，尽快完成」", "INTERNAL", False),
+        ("「四千万元用于购买北部港口，尽快完成」", "INTERNAL", True),
         ("Forty millions are paid for the northern harbour.", "RESTRICTED", False),
     ],
 )
@@ -121,6 +123,8 @@ def test_a_text_that_is_open_and_restricted_is_a_warning_that_does_not_quote_it(
         "secret.txt": ("Forty millions are paid for the northern harbour.", "RESTRICTED"),
         "copy.txt": (copy, label),
     }
+    if not copy.isascii():
+        texts["secret.txt"] = ("四千万元用于购买北部港口，尽快完成。", "RESTRICTED")
     for doc_id, (text, said) in texts.items():
         store.replace_doc_chunks(doc_id, chunk_document(text, DocumentMeta(doc_id, sensitivity=said)))
         store.replace_doc_chunks(
@@ -131,4 +135,4 @@ def test_a_text_that_is_open_and_restricted_is_a_warning_that_does_not_quote_it(
     assert len(result.warnings) == warned == result.counts["texts that open and RESTRICTED documents share"]
     told = " ".join(result.warnings)
     assert ("copy.txt says in 1 chunks what doc:" in told) == warned
-    assert not any(word in told for word in ("secret.txt", "illions", "harbour"))
+    assert not any(word in told for word in ("secret.txt", "illions", "harbour", "四千万"))
