@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from urllib.error import HTTPError
 from urllib.parse import quote
 
@@ -325,7 +325,7 @@ def data_versions(world: World) -> str:
     )["assetNodes"]
     shown = {
         tag["value"]: each["assetKey"]["path"][-1]
-        for node in cast("list[dict[str, list[dict[str, list[dict[str, str]]]]]]", told)
+        for node in cast("list[dict[str, Any]]", told)
         for each in node["assetMaterializations"]
         for tag in each["tags"]
         if tag["key"] == "dagster/data_version"
