@@ -33,6 +33,7 @@ app = typer.Typer(
     help="Look at what is published: search it, cite it, walk its graph. Settings come from RAGSPINE_ variables.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -53,6 +54,47 @@ MaxLabel = Annotated[
     str,
     typer.Option(help="Highest label of a document that anything shown rests on; never above what is published."),
 ]
+
+
+@app.command()
+def init(folder: Annotated[str, typer.Argument(help="Where to; it may exist and hold other files.")]) -> None:
+    """Make a project folder: a source with a sample, a profile, settings of Dagster."""
+    from ragspine_assets.project import make_project
+
+    made = make_project(folder)
+    console = _console()
+    console.print(_line(f"{len(made)} files are in {folder}: your documents go into {folder}/data/raw."))
+    console.print(_line(f"Next: cd {folder}, then `ragspine run`."))
+
+
+@app.command()
+def run(
+    junit: Annotated[str, typer.Option(metavar="FILE", help="JUnit XML of what was found.")] = "",
+    summary: Annotated[str, typer.Option(metavar="FILE", help="The same as Markdown.")] = "",
+) -> None:
+    """Bring everything up to date and prove the promises: 0, 1 when one is broken or a step fails, 2 for a setting."""
+    _become("ragspine_assets.defs.launch", "refresh", **{"--junit": junit, "--summary": summary})
+
+
+@app.command()
+def check(
+    junit: Annotated[str, typer.Option(metavar="FILE", help="JUnit XML; build/checks.xml if not given.")] = "",
+    summary: Annotated[str, typer.Option(metavar="FILE", help="Markdown; build/checks.md if not given.")] = "",
+) -> None:
+    """Prove the promises on what is stored, changing nothing: 0, 1 when one is broken, 2 for a setting."""
+    _become("ragspine_assets.defs.launch", "checks", **{"--junit": junit, "--summary": summary})
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of this machine's loopback address.")] = 3000,
+) -> None:
+    """Open Dagster on this machine; it has no login."""
+    from importlib.util import find_spec
+
+    if find_spec("dagster_webserver") is None:
+        raise typer.BadParameter("the UI needs Dagster's web server: pip install 'ragspine_assets[ui]'.")
+    _become("ragspine_assets.defs.ui", **{"--port": str(port)})
 
 
 @app.command()
@@ -519,6 +561,13 @@ def main() -> None:
                 "Run again; if it stays, report the command and the type."
             ) from None
         raise SystemExit(f"ragspine: {error}") from None
+
+
+def _become(module: str, *arguments: str, **options: str) -> None:
+    """Go on as another program of ours: only those know Dagster, and a run is a process of its own."""
+    given = [part for name, value in options.items() if value for part in (name, value)]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments, *given])  # noqa: S606
 
 
 def _config(snapshots: str, store: str, **others: str) -> ServiceConfig:

@@ -17,7 +17,7 @@ from ragspine_assets.chunking.protocol import Chunker
 from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.chunking.spans import CutChunker
 from ragspine_assets.chunking.structure import StructureChunker
-from ragspine_assets.errors import SettingError
+from ragspine_assets.errors import SettingError, is_cancel
 
 ENTRY_POINT_GROUP = "ragspine.chunkers"
 """Where third parties register chunkers: trusted code, since it sees RESTRICTED text."""
@@ -26,6 +26,7 @@ ENVIRONMENT = "RAGSPINE_CHUNKER"
 """Environment variable that is read when no spec is given."""
 
 _NONE = "none"
+_LONGEST = 200
 _SEPARATORS = re.compile(r"[\s_-]+")
 
 _BUILT_IN: Mapping[str, type[CutChunker]] = {
@@ -84,7 +85,7 @@ def make_chunker(spec: str | None = None, **kwargs: object) -> Chunker | None:
         meant = f"; did you mean {near[0]!r}?" if near else ""
         message = f"unknown chunker {asked!r}{meant} Built in: {there_is}; registered in {ENTRY_POINT_GROUP}: {others}"
         raise SettingError(message)
-    return _made(name, registered[name].load(), kwargs)
+    return _third_party(name, registered[name], kwargs)
 
 
 def chunker_names() -> tuple[str, ...]:
@@ -138,12 +139,37 @@ def _registered() -> list[EntryPoint]:
     return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: (point.name, point.value))
 
 
+def _third_party(name: str, point: EntryPoint, kwargs: Mapping[str, object]) -> Chunker:
+    """Load and make what somebody registered; whatever that raises is one sentence about their package.
+
+    No document is open here, so the words of a foreign exception are nobody's text.
+    """
+    owner = point.dist.name if point.dist else "an unknown package"
+    try:
+        made = _made(name, point.load(), kwargs)
+    except SettingError:
+        raise
+    except BaseException as error:
+        if is_cancel(error):
+            raise
+        why = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_LONGEST].rstrip(": ")
+    else:
+        return made
+    raise SettingError(
+        f"the chunker {name!r}, which {owner} registers as {point.value}, cannot be loaded ({why}). Repair or install "
+        f"{owner}, or choose another chunker"
+    )
+
+
 def _made(name: str, make: Callable[..., object], kwargs: Mapping[str, object]) -> Chunker:
     try:
         made = make(**kwargs)
     except TypeError as error:
         if not kwargs:
-            raise
+            message = (
+                f"the chunker {name!r} of {ENTRY_POINT_GROUP} is made by nothing that can be called alone: {error}"
+            )
+            raise SettingError(message) from None
         message = f"the chunker {name!r} is not made with {', '.join(sorted(kwargs))}: {error}"
         raise SettingError(message) from error
     if not isinstance(made, Chunker):

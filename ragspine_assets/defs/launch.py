@@ -28,12 +28,13 @@ from dagster._core.utils import make_new_run_id
 from dagster._core.workspace.load import location_origin_from_module_name, location_origins_from_yaml_paths
 from sqlalchemy.exc import SQLAlchemyError
 
-from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig
+from ragspine_assets.config import DEFAULT_SOURCE, DEFAULT_STORE, ServiceConfig, environment_name
 
 from .build import build_defs
 from .failures import explain_failure
 from .history import history_folder, make_private
 from .jobs import selection_config, selection_tags
+from .model_metadata import model_line
 from .process import settle
 from .reports import verdicts, write_junit, write_summary
 from .run_process import PROCESS_TAG, own_identity
@@ -65,6 +66,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"A setting is wrong: {error}", file=sys.stderr)
         return 2
     settle()
+    if job == "refresh" and config.source == DEFAULT_SOURCE and not Path(config.source).is_dir():
+        print(
+            f"There is no folder {config.source} here, which is the source where none is named. Name yours with "
+            f"{environment_name('source')}, or make a project to start from with `ragspine init FOLDER`.",
+            file=sys.stderr,
+        )
+        return 2
     if job == "checks" and not Path(config.store).is_file():
         print(f"There is no store at {config.store}, so nothing can be proved. `make run` makes one.", file=sys.stderr)
         return 1
@@ -198,6 +206,7 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
             "Graph",
             ["{nodes} nodes", "{dagster/row_count} edges", "{evidence} pieces of evidence"],
         )
+        _say_of_the_model(result)
         _say(
             result,
             "serving_snapshot",
@@ -226,6 +235,14 @@ def _report(result: ExecuteInProcessResult, config: ServiceConfig, job: str, ins
         print("\nEvery promise holds.")
     else:
         print("\nThe run failed. `make ui` shows it step by step; docs/when-something-is-stuck.md says what to do.")
+
+
+def _say_of_the_model(result: ExecuteInProcessResult) -> None:
+    for event in result.get_asset_materialization_events():
+        if event.asset_key == AssetKey("relation_graph") and event.materialization is not None:
+            line = model_line({key: value.value for key, value in event.materialization.metadata.items()})
+            if line:
+                print(f"Model      {line}")
 
 
 def _warnings(evaluation: AssetCheckEvaluation) -> list[str]:

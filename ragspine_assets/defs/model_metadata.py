@@ -76,3 +76,36 @@ def shown_types(counts: Mapping[str, int]) -> dict[str, int]:
         name = kind if kind in CONTROLLED_TYPES or kind == CO_OCCURS_WITH else "other"
         shown[name] = shown.get(name, 0) + number
     return shown
+
+
+def model_line(shown: Mapping[str, object]) -> str:
+    """Return in one line what a model was asked and what became of it, or why nothing was asked; '' where none is to be.
+
+    Args:
+        shown: the metadata that `model_metadata` made.
+    """
+    extractor, model = str(shown.get("relation extractor", "")), shown.get("llm model")
+    if model is None:
+        return f"nothing was asked: {extractor.partition('; ')[2]}" if "none was used" in extractor else ""
+
+    def number(name: str) -> int:
+        value = shown.get(name, 0)
+        return value if isinstance(value, int) else 0
+
+    left = (
+        f"{number('llm chunks left'):,} chunks wait: {number('llm calls left'):,} questions of about "
+        f"{number('llm tokens left'):,} tokens in all"
+    )
+    stopped = str(shown.get("llm stopped", ""))
+    if stopped == _STOPPED["dry_run"]:
+        return f"{stopped} of {model}; {left}"
+    refused = sum(number(name) for name in shown if name.startswith("refused: "))
+    spent = number("llm input tokens") + number("llm output tokens")
+    line = (
+        f"{model} was asked {number('llm calls'):,} questions and answered {number('llm answers'):,}, "
+        f"{number('llm cache hits'):,} were known already; {spent:,} tokens spent, {number('model edges'):,} unverified "
+        f"edges kept, {refused:,} proposals or answers refused"
+    )
+    if number("llm chunks left"):
+        line += f"; {left}" + (f" ({stopped})" if stopped else "")
+    return line

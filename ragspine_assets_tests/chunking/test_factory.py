@@ -17,6 +17,7 @@ from ragspine_assets.chunking import (
 )
 from ragspine_assets.chunking.enforcement import chunker_identity, cut_document
 from ragspine_assets.chunking.layout import BookChunker, LawsChunker, QaChunker
+from ragspine_assets.errors import SettingError
 
 MODULE = """
 from ragspine_assets.chunking import chunk_document
@@ -32,7 +33,7 @@ class {name}:
 @pytest.fixture
 def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An installed distribution that registers chunkers, one of them under a name of ours and one that cannot load."""
-    (tmp_path / "third_party_chunkers.py").write_text(MODULE.format(name="Mine") + "\nnot_one = int\n")
+    (tmp_path / "third_party_chunkers.py").write_text(MODULE.format(name="Mine") + "\nnot_one = int\na_number = 3\n")
     info = tmp_path / "third_party-2.5.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: third-party\nVersion: 2.5\n")
@@ -42,6 +43,8 @@ def third_party(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "layout = third_party_chunkers:Mine\n"
         "broken = no_such_module_at_all:Chunker\n"
         "wrong = third_party_chunkers:not_one\n"
+        "missing = third_party_chunkers:NoSuchName\n"
+        "number = third_party_chunkers:a_number\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "third_party_chunkers", raising=False)
@@ -116,6 +119,33 @@ def test_a_built_in_name_cannot_be_taken_and_loads_nothing_foreign(third_party: 
 def test_what_was_registered_and_is_no_chunker_is_refused(third_party: Path) -> None:
     with pytest.raises(ValueError, match="is a int without a method chunk"):
         make_chunker("wrong")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            "broken",
+            "which third-party registers as no_such_module_at_all:Chunker, cannot be loaded (ModuleNotFoundError: ",
+        ),
+        (
+            "missing",
+            "which third-party registers as third_party_chunkers:NoSuchName, cannot be loaded (AttributeError: ",
+        ),
+        ("number", "is made by nothing that can be called alone"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told_in_a_sentence_when_the_definitions_load(
+    third_party: Path, spec: str, said: str
+) -> None:
+    from ragspine_assets.defs.resources import ChunkerResource
+
+    for make in (make_chunker, lambda spec: ChunkerResource(spec=spec)):
+        with pytest.raises(SettingError) as caught:
+            make(spec)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert "pydantic" not in str(caught.value)
 
 
 def test_the_identity_of_the_built_in_rule_is_that_of_the_default_chunker() -> None:

@@ -2,14 +2,20 @@
 
 from dagster import AssetExecutionContext, DataVersion, MaterializeResult
 
+from ragspine_assets.config import environment_name
 from ragspine_assets.defs.naming import stage
 from ragspine_assets.defs.plots import cached_plot, histogram, to_the_pixel
 from ragspine_assets.defs.resources import ChunkerResource, StoreResource
 from ragspine_assets.defs.tables import column_schema, lines, seconds, table
+from ragspine_assets.errors import RagspineError
 from ragspine_assets.pipeline import stage_chunks
 from ragspine_assets.pipeline.overview import staged_overview
 
 from .raw_documents import raw_documents
+
+
+class ChunkerRuleError(RagspineError):
+    """A chunker broke the rules for chunks on some documents."""
 
 
 @stage(
@@ -34,6 +40,14 @@ def chunks(context: AssetExecutionContext, store: StoreResource, chunker: Chunke
             progress=context.log.info,
         )
         overview = staged_overview(chunk_store, report.failed)
+    if overview.failed:
+        for line in overview.failed:
+            context.log.error("%s", line)
+        raise ChunkerRuleError(
+            f"The chunker {report.chunker} broke the rules for chunks (SPEC 2.4) on {len(overview.failed)} documents. "
+            f"{overview.failed[0].rstrip('.')}. All others are cut, and these keep the chunks they had. Repair the chunker, or "
+            f"choose another with {environment_name('chunker')}; then run again."
+        )
     return MaterializeResult(
         data_version=DataVersion(overview.digest),
         metadata={
