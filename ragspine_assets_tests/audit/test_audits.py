@@ -11,6 +11,7 @@ from ragspine_assets.audit.raw_documents import audit_labels, audit_source, audi
 from ragspine_assets.audit.relations import audit_evidence, audit_graph_isolation
 from ragspine_assets.audit.result import AuditResult
 from ragspine_assets.chunking import make_chunker
+from ragspine_assets.documents.metadata import load_metadata_table
 from ragspine_assets.pipeline import stage_chunks
 from ragspine_assets.policy import DomainProfile, SensitivityPolicy
 from ragspine_assets.store import ChunkStore
@@ -239,6 +240,18 @@ def test_failed_documents_are_warnings(stored: Pipeline) -> None:
     assert result.passed
     assert len(result.warnings) == 2
     assert any(warning.startswith("doc:") and "failed" in warning for warning in result.warnings)
+
+
+def test_two_files_of_one_id_are_a_warning_and_a_label_for_nothing_is_an_error(stored: Pipeline) -> None:
+    for name in ("caf\u00e9.txt", "cafe\u0301.txt"):
+        (stored.root / name).write_text("Coffee.")
+    result = audit_source(stored.store, stored.root)
+    assert result.passed
+    assert [warning.startswith("doc:") for warning in result.warnings if "two files" in warning] == [True]
+    table = load_metadata_table(b"doc_id,sensitivity\nnowhere.txt,RESTRICTED\nneither.txt,INTERNAL\n")
+    result = audit_source(stored.store, stored.root, table)
+    assert (result.passed, result.violations) == (False, 1)
+    assert "line 2" in result.examples[0]
 
 
 def test_many_violations_are_counted_and_ten_are_shown(pipeline: Pipeline) -> None:
