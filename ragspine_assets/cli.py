@@ -38,6 +38,7 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON value instead of tables.")]
+FailEmpty = Annotated[bool, typer.Option("--fail-empty", help="Exit code 1 where nothing is found.")]
 Snapshots = Annotated[
     str,
     typer.Option(
@@ -111,6 +112,7 @@ def search(
     language: Annotated[str, typer.Option(help="Only documents in this language.")] = "",
     max_label: Annotated[str, typer.Option(help="Highest label of a passage; that of the snapshot if not given.")] = "",
     snapshots: Snapshots = "",
+    fail_empty: FailEmpty = False,
     as_json: Json = False,
 ) -> None:
     """Find the passages that answer a question."""
@@ -123,7 +125,7 @@ def search(
         found.append({"citation": chunk.citation if chunk else snippet["chunk_id"], **snippet})
     if as_json:
         _print_json({"query": query, "snapshot": snapshot.manifest.name, "snippets": found})
-        return
+        raise typer.Exit(int(fail_empty and not found))
     console = _console()
     if not found:
         console.print("Nothing found. Try other words, or fewer filters.")
@@ -137,6 +139,7 @@ def search(
         console.print(_line("  ".join(str(part) for part in [*about, score] if part), "cyan"))
         text = str((window and snippet.get("prompt_text")) or snippet["text"])
         console.print(_highlighted(text, terms), soft_wrap=False)
+    raise typer.Exit(int(fail_empty and not found))
 
 
 @app.command()
@@ -148,6 +151,7 @@ def show(
     max_label: MaxLabel = "",
     snapshots: Snapshots = "",
     store: Store = "",
+    fail_empty: FailEmpty = False,
     as_json: Json = False,
 ) -> None:
     """Show a cited passage: from the snapshot, else from the store, where older versions are."""
@@ -179,11 +183,11 @@ def show(
         )
     if as_json:
         _print_json(_chunk_fields(chunk) if chunk else None)
-        return
+        raise typer.Exit(int(fail_empty and chunk is None))
     console = _console()
     if chunk is None:
         console.print(_line(f"Nothing that may be shown is called {citation}. `ragspine search` prints citations."))
-        return
+        raise typer.Exit(int(fail_empty))
     rows = [
         (name, str(value))
         for name, value in _chunk_fields(chunk).items()
@@ -205,6 +209,7 @@ def graph(
     ] = False,
     max_label: MaxLabel = "",
     snapshots: Snapshots = "",
+    fail_empty: FailEmpty = False,
     as_json: Json = False,
 ) -> None:
     """Show what the graph says about a node, with the evidence."""
@@ -217,11 +222,11 @@ def graph(
     nodes = [{"id": n.id, "type": n.type, "label": n.label, "metadata": dict(n.metadata)} for n in part.nodes]
     if as_json:
         _print_json({"nodes": nodes, "edges": edges})
-        return
+        raise typer.Exit(int(fail_empty and not nodes))
     console = _console()
     if not nodes:
         console.print(_line(f"The graph has no node {node}."))
-        return
+        raise typer.Exit(int(fail_empty))
     _table(console, "Nodes", ("type", "id", "label"), [(n["type"], n["id"], n["label"]) for n in nodes])
     rows = []
     for edge in edges:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from ragspine_assets import cli
@@ -18,6 +19,7 @@ from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.references import reference_key
 
 CANARY = "Zanzibarquux"
+SCHEMAS = Path(__file__).resolve().parents[1] / "docs" / "json"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,76 @@ def test_an_empty_result_is_an_answer(ragspine) -> None:
     assert json.loads(ragspine("search", "nonesuch", "--json"))["snippets"] == []
     assert "no node" in ragspine("graph", "nonesuch")
     assert json.loads(ragspine("show", "nonesuch#c0", "--json")) is None
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize(
+    ("found", "empty"),
+    [
+        (("search", "crane"), ("search", "nonesuch")),
+        (("show", "notes/crane.md#c0"), ("show", "nonesuch#c0")),
+        (("graph", "HARB"), ("graph", "nonesuch")),
+    ],
+)
+def test_an_empty_result_is_a_failure_only_where_that_was_asked_for(
+    ragspine, found: tuple[str, ...], empty: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    ragspine(*empty, *form)
+    ragspine(*found, "--fail-empty", *form)
+    with pytest.raises(SystemExit) as ended:
+        ragspine(*empty, "--fail-empty", *form)
+    assert ended.value.code == 1
+
+
+def test_no_document_is_purged_where_none_is_named(ragspine) -> None:
+    with pytest.raises(SystemExit, match="No document is named"):
+        ragspine("purge", " ")
+
+
+def strict(schema: object) -> object:
+    """Return a schema that allows no key which it does not describe."""
+    if isinstance(schema, list):
+        return [strict(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: strict(part) for key, part in schema.items()}
+    return {**closed, "additionalProperties": False} if "properties" in closed else closed
+
+
+def test_every_json_value_is_what_its_schema_says_and_every_schema_is_of_a_command(
+    world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(world, tmp_path, dirs_exist_ok=True)
+    with sqlite3.connect(tmp_path / "old.db") as connection:
+        connection.execute(
+            "CREATE TABLE narrative_chunk (chunk_id, doc_id, seq, text, source_locator, sensitivity, version, active)"
+        )
+    connection.close()
+
+    def answer(*arguments: str) -> object:
+        return json.loads(run(tmp_path, capsys, monkeypatch, *arguments, "--json"))
+
+    answers = {
+        "search": [answer("search", "crane", "-k", "2"), answer("search", "nonesuch")],
+        "show": [answer("show", "notes/crane.md#c0"), answer("show", "nonesuch#c0")],
+        "graph": [answer("graph", "HARB"), answer("graph", "nonesuch")],
+        "status": [answer("status"), answer("status", "--snapshots", str(tmp_path / "none"))],
+        "status-reveal": [answer("status", "--reveal", "doc:000000000000")],
+        "labels": [answer("labels")],
+        "export": [answer("export", "jsonld", "-o", str(tmp_path / "g.jsonld"))],
+        "import-sqlite": [answer("import-sqlite", str(tmp_path / "old.db"), "--store", str(tmp_path / "new.duckdb"))],
+        "backup": [answer("backup", "--to", str(tmp_path / "copies"))],
+        "purge": [answer("purge", "notes/crane.md")],
+    }
+    (copy,) = (tmp_path / "copies").glob("*.duckdb")
+    answers["restore"] = [answer("restore", str(copy))]
+    schemas = {path.name.removesuffix(".schema.json"): path for path in SCHEMAS.glob("*.schema.json")}
+    assert set(answers) == set(schemas)
+    for name, values in answers.items():
+        schema = json.loads(schemas[name].read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        for value in values:
+            jsonschema.validate(value, strict(schema))
 
 
 def test_filters_and_labels_restrict_a_search(ragspine) -> None:

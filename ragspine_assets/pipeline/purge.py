@@ -103,10 +103,13 @@ def purge_document(
 
     Raises:
         StoreBusyError: another process held the store for too long.
-        StoreError: the fresh file cannot be written, because the disk is full for example. The rows are deleted then,
+        StoreError: no document is named, or the fresh file cannot be written, because the disk is full for example. The rows are deleted then,
             but their bytes are still in the file; purge again.
     """
     doc_id = unicodedata.normalize("NFC", doc_id)
+    if not doc_id.strip():
+        # Every empty column of every table would look like it.
+        raise StoreError("No document is named. Its id is its path below the source, as `ragspine search` prints it.")
     report = PurgeReport(doc_id)
     if store.is_open and str(store.path) != MEMORY:
         raise StoreError("The store is held open by the caller. Close it, then purge.")
