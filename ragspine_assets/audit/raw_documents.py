@@ -171,6 +171,12 @@ def _labels_of_source(
 ) -> Iterator[tuple[str, str, Sensitivity]]:
     """Give each document with the label that the store has and the one that the source says now."""
     exact, globs = _label_rows(root)
+    known = {row[0] for row in connection.execute("SELECT doc_id FROM document").fetchall()}
+    # What a row says of a path that is no document's, it says of the document that is spelled alike.
+    alike: dict[str, Sensitivity] = {}
+    for path, label in exact.items():
+        if path not in known:
+            alike[_alike(path)] = max(alike.get(_alike(path), Sensitivity.PUBLIC), read_label(label))
     # Without keywords no text is asked for, and all documents are one group.
     words = bool(policy.restricted_keywords)
     sizes = connection.execute("SELECT doc_id, characters * ?::INT FROM document ORDER BY doc_id", [words]).fetchall()
@@ -185,10 +191,17 @@ def _labels_of_source(
         for doc_id, held, *state in zip(*(column.to_pylist() for column in group.columns), strict=True):
             try:
                 wanted = _label_now(_State(doc_id, *state), root, exact, globs, policy)
+                wanted = max(wanted, alike.get(_alike(doc_id), Sensitivity.PUBLIC)) if alike else wanted
             except Exception:
                 # One document that cannot be read must not hide the others; what cannot be proved counts as RESTRICTED.
                 wanted = Sensitivity.RESTRICTED
             yield doc_id, held, wanted
+
+
+def _alike(path: str) -> str:
+    """Return what paths have in common that differ in slashes, case, width and what does not show."""
+    parts = fold_text(path.replace("\\", "/")).replace("\\", "/").split("/")
+    return "/".join(part.strip() for part in parts if part.strip() not in {"", "."})
 
 
 def _hidden(connection: duckdb.DuckDBPyConnection, doc_id: str) -> str:

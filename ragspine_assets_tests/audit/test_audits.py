@@ -219,6 +219,12 @@ def test_a_label_raised_in_the_source_after_the_run_is_seen(stored: Pipeline) ->
     assert result.examples[0].startswith("doc:")
 
 
+def test_a_row_that_spells_a_path_in_another_way_is_seen_too(stored: Pipeline) -> None:
+    assert audit_source_labels(stored.store, stored.root, stored.policy).passed
+    (stored.root / "metadata.csv").write_text("doc_id,sensitivity\n.\\Other.MD,RESTRICTED\n")
+    assert audit_source_labels(stored.store, stored.root, stored.policy).violations == 1
+
+
 def test_a_row_raised_after_the_run_is_seen_without_a_run(stored: Pipeline) -> None:
     stored.write({"metadata.csv": "doc_id,sensitivity\nother.md,CONFIDENTIAL\n*.txt,RESTRICTED\n"})
     result = audit_source_labels(stored.store, stored.root, stored.policy)

@@ -199,6 +199,15 @@ def test_half_and_then_half_of_the_rest_stops_the_run(source: Pipeline) -> None:
     source.intake()
 
 
+def test_files_that_became_blank_count_as_gone(source: Pipeline) -> None:
+    source.write({f"{n}.txt": f"Text {n}." for n in range(20)})
+    source.intake()
+    source.write({f"{n}.txt": " \u200b\n" for n in range(15)})
+    with pytest.raises(MassRemovalError, match="15 of 22"):
+        source.intake()
+    assert source.rows("SELECT count(*) FROM document_text") == [(22,)]
+
+
 def test_a_file_that_becomes_empty_keeps_its_label_and_gives_it_up_with_new_words(source: Pipeline) -> None:
     source.policy = KEYWORD
     source.write({"plan.txt": "Strictly confidential: Zanzibar."})
