@@ -143,12 +143,13 @@ class MetadataTable:
             cells = self._literal[key] if key in self._literal else self.exact[key]
             if "sensitivity" not in cells:
                 continue
-            if is_glob(key) and not (named := names.same_path(key)):
+            named = names.same_path(key)
+            if is_glob(key) and not named:
                 folded = folded or {doc_id: fold_path(doc_id) for doc_id in doc_ids}
                 pattern = re.compile(r"(?:.*/)?" + glob_regex(fold_path(key)) + r"\Z", re.DOTALL)
                 named = frozenset(doc_id for doc_id, path in folded.items() if pattern.match(path))
-            elif not is_glob(key):
-                named = names.same_path(key) if key in gone else names.named(key, folders=True)
+            elif not named and key not in gone:
+                named = names.named(key, folders=True)
             found.append(SpelledRow(self.lines.get(key, 0), key, read_label(cells["sensitivity"]), named))
         return tuple(found)
 
