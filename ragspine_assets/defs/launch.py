@@ -35,7 +35,9 @@ from .failures import explain_failure
 from .history import history_folder, make_private
 from .jobs import selection_config, selection_tags
 from .model_metadata import model_line
+from .own_runs import OwnRuns
 from .process import settle
+from .progress import shown_progress
 from .reports import verdicts, write_junit, write_summary
 from .run_process import PROCESS_TAG, own_identity
 from .runs import close_dead_runs
@@ -101,17 +103,18 @@ def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespac
         )
         return 1
     with opened as instance:
-        for run_id in close_dead_runs(instance, store=config.store, patience_s=config.starting_s):
+        for run_id in close_dead_runs(instance, among=OwnRuns(config.store), patience_s=config.starting_s):
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         run_id = make_new_run_id()
         _let_the_ui_find_the_job(instance, given.job)
-        result = job_def.execute_in_process(
-            instance=instance,
-            run_config={**_LOGGERS, **(selection_config(config, {}) if given.job == "refresh" else {})},
-            tags={PROCESS_TAG: own_identity().tag(run_id), **selection_tags(config)},
-            raise_on_error=False,
-            run_id=run_id,
-        )
+        with shown_progress(instance, run_id):
+            result = job_def.execute_in_process(
+                instance=instance,
+                run_config={**_LOGGERS, **(selection_config(config, {}) if given.job == "refresh" else {})},
+                tags={PROCESS_TAG: own_identity().tag(run_id), **selection_tags(config)},
+                raise_on_error=False,
+                run_id=run_id,
+            )
         _report(result, config, given.job, instance)
         write_reports(result, given.job, given.junit, given.summary)
         return 0 if result.success else 1
