@@ -5,12 +5,15 @@ names and no text. Where output is piped there is none.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dagster import DagsterEventType, DagsterInstance
 from dagster._core.events.log import EventLogEntry
+
+_FRAMES_PER_S = 8
 
 
 @contextmanager
@@ -21,17 +24,25 @@ def shown_progress(instance: DagsterInstance, run_id: str) -> Iterator[None]:
         return
     # Imported here: whoever pipes need not wait for it.
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
 
-    console = Console(stderr=True)
-    with console.status("starting") as status:
+    # Dagster turns the descriptor of standard error to a file of its own while a step runs.
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+        console = Console(file=terminal, force_terminal=True)
+        spinner = Spinner("dots", "starting")
 
         def show(line: str) -> None:
             room = max(console.width - 4, 10)
-            status.update(Text(line if len(line) <= room else f"{line[: room - 1]}…"))
+            spinner.update(text=Text(line if len(line) <= room else f"{line[: room - 1]}…"))
 
         instance.add_event_listener(run_id, listener(show))
-        yield
+        with Live(
+            spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
+            refresh_per_second=_FRAMES_PER_S,
+        ):  # fmt: skip
+            yield
 
 
 def listener(show: Callable[[str], None]) -> Callable[[EventLogEntry], None]:

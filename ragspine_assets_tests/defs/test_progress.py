@@ -1,7 +1,9 @@
 """A run says on a terminal where it is, and nothing where output is piped."""
 
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -35,16 +37,14 @@ def test_the_line_follows_steps_what_they_say_and_checks() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_line_is_shown_on_a_terminal_only(
-    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_line_is_shown_on_a_terminal_only_and_in_no_file_of_the_run(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    with dg.DagsterInstance.ephemeral() as instance:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         run_id = make_new_run_id()
         with shown_progress(instance, run_id):
             made(instance, run_id)
-        heard = bool(instance._subscribers[run_id])
-    assert heard == terminal
-    shown = capsys.readouterr()
-    assert ("starting" in shown.err) == terminal
+            time.sleep(0.2 if terminal else 0)
+    assert ("all is well: BROKEN" in capfd.readouterr().err) == terminal
+    assert not any("BROKEN" in path.read_text() for path in tmp_path.rglob("*.err"))
