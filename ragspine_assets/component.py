@@ -17,8 +17,8 @@ from .defs import build_defs
 from .defs.run_config import explain
 from .errors import SettingError
 
-_PATHS = ("source", "store", "profile", "facts", "snapshots", "copies", "review")
-_NOT_OF_THE_DEMO = {"source": ..., "store": "", "profile": "", "facts": "", "review": ""}
+_PATHS = ("source", "store", "profile", "facts", "snapshots", "copies", "review", "clients", "request_log")
+_NOT_OF_THE_DEMO = {"source": ..., "store": "", "profile": "", "facts": "", "review": "", "clients": ""}
 
 _Settings = create_model(
     "_Settings",

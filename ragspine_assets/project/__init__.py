@@ -28,7 +28,7 @@ def make_project(folder: str | Path) -> list[str]:
         ValueError: a file is there already, or the folder cannot be written; nothing was written over.
     """
     folder = Path(folder)
-    contents = dict(_contents(files(__package__) / "template", ""))
+    contents = dict(_contents(files("ragspine_assets.project") / "template", ""))
     there = sorted(name for name in contents if (folder / name).exists() or (folder / name).is_symlink())
     if there:
         raise SettingError(f"{folder} has {', '.join(there)} already. Name another folder, or move these away.")
