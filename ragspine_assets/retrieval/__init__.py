@@ -7,6 +7,7 @@ from ragspine_assets.retrieval.embedding import EmbeddingBackend
 from ragspine_assets.retrieval.fusion import rrf_fuse
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex, RetrievalResult
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
+from ragspine_assets.retrieval.question import QuestionError
 from ragspine_assets.retrieval.rerank import ListwiseJudge, listwise_rerank, parse_listwise_response
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "NarrativeIndex",
     "NarrativeIndexRetriever",
     "NodePostprocessor",
+    "QuestionError",
     "RetrievalResult",
     "bm25_scores",
     "build_context",

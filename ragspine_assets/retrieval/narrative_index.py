@@ -19,6 +19,7 @@ from ragspine_assets.policy.lattice import Sensitivity, is_known_label, is_restr
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
+from ragspine_assets.retrieval.question import require_question
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
 from ragspine_assets.retrieval.rewriting import QueryRewriter, rewritten
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
@@ -188,7 +189,9 @@ class NarrativeIndex:
 
         Raises:
             ValueError: ``max_label`` is RESTRICTED or no label; the embedding backend gave no usable vectors.
+            QuestionError: ``query`` is no string or ``top_k`` no whole number.
         """
+        top_k = require_question(query, top_k)
         label = servable_label(max_label)
         given = dict(zip(FILTER_KEYS, (topic, entity, geography, period, language), strict=True))
         filters = {name: str(value) for name, value in given.items() if value}

@@ -10,6 +10,7 @@ from ragspine_assets.policy.lattice import Sensitivity, read_label
 from ragspine_assets.retrieval.context import NodePostprocessor, Snippet
 from ragspine_assets.retrieval.corpus import FILTER_KEYS
 from ragspine_assets.retrieval.narrative_index import TOP_K, RetrievalResult, servable_label
+from ragspine_assets.retrieval.question import require_question
 
 
 class RetrievableIndex(Protocol):
@@ -65,7 +66,9 @@ class NarrativeIndexRetriever:
         knows_labels = "max_label" in signature(index.retrieve).parameters
         self._hints = {"max_label": self._max_label.value} if knows_labels else {}
 
-    def retrieve(self, query: str, *, filters: Mapping[str, object] | None = None, top_k: int = TOP_K) -> list[Snippet]:
+    def retrieve(
+        self, query: str, *, filters: Mapping[str, object] | None = None, top_k: int = TOP_K, **misplaced: object
+    ) -> list[Snippet]:
         """Return snippets, best first (SPEC 4.6).
 
         Args:
@@ -73,7 +76,12 @@ class NarrativeIndexRetriever:
             filters: values that ``topic``, ``entity``, ``geography``, ``period`` or ``language`` must have; other keys
                 and empty values are ignored.
             top_k: how many at most. Hits that may not leave use up no place.
+            **misplaced: nothing; a filter that stands here is told where it belongs.
+
+        Raises:
+            QuestionError: an argument is of another kind; the message names it.
         """
+        top_k = require_question(query, top_k, filters, misplaced)
         wanted = {key: str(filters[key]) for key in FILTER_KEYS if filters.get(key)} if filters else {}
         snippets = [_to_snippet(hit) for hit in self._hits(query, wanted, top_k)]
         if not snippets and wanted and self._retry:

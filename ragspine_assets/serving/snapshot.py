@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -103,6 +104,12 @@ class Snapshot:
             SnapshotError: nothing is published there, or it is damaged, incomplete, another product's, or of a newer
                 format, or it was withdrawn. The message says which, and what to do.
         """
+        if not isinstance(path, (str, PathLike)) or Path(path).is_file():
+            shown = path if isinstance(path, (str, PathLike)) else f"a {type(path).__name__}"
+            raise SnapshotError(
+                f"A snapshot is opened by its folder, or by the folder of snapshots; {shown} is neither. A store is opened "
+                "with ChunkStore, inside the trust boundary only."
+            )
         path = Path(path)
         if (path / MANIFEST).is_file() or _is_withdrawn(path):
             return cls._open(path, verify)
