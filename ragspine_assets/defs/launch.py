@@ -107,7 +107,7 @@ def _run(config: ServiceConfig, job_def: JobDefinition, given: argparse.Namespac
             print(f"Run {run_id[:8]} was left open by a process that is gone; it is marked as failed now.")
         run_id = make_new_run_id()
         _let_the_ui_find_the_job(instance, given.job)
-        with shown_progress(instance, run_id):
+        with shown_progress(instance, run_id, len(job_def.graph.node_dict)):
             result = job_def.execute_in_process(
                 instance=instance,
                 run_config={**_LOGGERS, **(selection_config(config, {}) if given.job == "refresh" else {})},

@@ -17,8 +17,14 @@ _FRAMES_PER_S = 8
 
 
 @contextmanager
-def shown_progress(instance: DagsterInstance, run_id: str) -> Iterator[None]:
-    """Show on a terminal what a run of this process is at, while the block runs; the line goes when it ends."""
+def shown_progress(instance: DagsterInstance, run_id: str, steps: int) -> Iterator[None]:
+    """Show on a terminal what a run of this process is at, while the block runs; the line goes when it ends.
+
+    Args:
+        instance: where the run is kept.
+        run_id: the run.
+        steps: how many steps it has.
+    """
     if not sys.stderr.isatty():
         yield
         return
@@ -37,7 +43,7 @@ def shown_progress(instance: DagsterInstance, run_id: str) -> Iterator[None]:
             room = max(console.width - 4, 10)
             spinner.update(text=Text(line if len(line) <= room else f"{line[: room - 1]}…"))
 
-        instance.add_event_listener(run_id, listener(show))
+        instance.add_event_listener(run_id, listener(show, steps))
         with Live(
             spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False,
             refresh_per_second=_FRAMES_PER_S,
@@ -45,7 +51,7 @@ def shown_progress(instance: DagsterInstance, run_id: str) -> Iterator[None]:
             yield
 
 
-def listener(show: Callable[[str], None]) -> Callable[[EventLogEntry], None]:
+def listener(show: Callable[[str], None], steps: int) -> Callable[[EventLogEntry], None]:
     """Return what is to be called with each entry of a run's log, and shows a line where there is a new one."""
     ended = 0
 
@@ -58,7 +64,7 @@ def listener(show: Callable[[str], None]) -> Callable[[EventLogEntry], None]:
             return
         ended += event.is_step_success
         if event.event_type is DagsterEventType.STEP_START:
-            show(f"{_in_words(event.step_key)} (step {ended + 1})")
+            show(f"{_in_words(event.step_key)} (step {ended + 1} of {steps})")
         elif event.event_type is DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
             show(f"{_in_words(event.step_key)}: {_in_words(check.check_name)}: {'holds' if check.passed else 'BROKEN'}")

@@ -29,10 +29,10 @@ def test_the_line_follows_steps_what_they_say_and_checks() -> None:
     lines: list[str] = []
     with dg.DagsterInstance.ephemeral() as instance:
         run_id = make_new_run_id()
-        instance.add_event_listener(run_id, listener(lines.append))
+        instance.add_event_listener(run_id, listener(lines.append, 1))
         made(instance, run_id)
     assert lines == [
-        "some files (step 1)", "some files: parsed 2 of 4 files; 0 failed", "some files: all is well: BROKEN",
+        "some files (step 1 of 1)", "some files: parsed 2 of 4 files; 0 failed", "some files: all is well: BROKEN",
     ]  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def test_a_line_is_shown_on_a_terminal_only_and_in_no_file_of_the_run(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
         run_id = make_new_run_id()
-        with shown_progress(instance, run_id):
+        with shown_progress(instance, run_id, 1):
             made(instance, run_id)
             time.sleep(0.2 if terminal else 0)
     assert ("all is well: BROKEN" in capfd.readouterr().err) == terminal
