@@ -1,8 +1,8 @@
 """Dagster and nothing but Dagster: assets, checks, jobs and resources over the library."""
 
-from .process import kept_for_good
+from .process import no_garbage_sought
 
-with kept_for_good():
+with no_garbage_sought():
     from .build import build_defs
 
 __all__ = ["build_defs"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from dagster import Definitions
+from dagster import Definitions, in_process_executor
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.errors import SettingError
@@ -108,3 +108,12 @@ def build_defs(
         sensors=make_sensors(config, given, refresh, own),
         resources={naming.name(name): resource for name, resource in resources.items()},
     )
+
+
+def build_location() -> Definitions:
+    """Return the definitions of a code location that is this service's alone.
+
+    What the UI materialises by itself has the executor of the location: here it is that of our jobs, since a process for
+    each step costs more than the work. In somebody's project that choice is theirs.
+    """
+    return Definitions.merge(build_defs(), Definitions(executor=in_process_executor))

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--summary", metavar="PATH", help="the same as Markdown; for checks build/checks.md")
     given = parser.parse_args(arguments)
     job = given.job
+    settle()
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
         config = ServiceConfig.from_environment()

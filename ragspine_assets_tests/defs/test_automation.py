@@ -406,7 +406,9 @@ def test_a_missing_source_is_told_in_one_line_with_what_to_do(
 ) -> None:
     TOLD.clear()
     gone = dataclasses.replace(service, source=service.source + "-gone", notifier=f"{__name__}:tell")
-    react(gone, instance, failing(gone, instance))
+    run = failing(gone, instance)
+    react(gone, instance, run)
+    react(dataclasses.replace(gone, store=f"{gone.store}-of-another-corpus"), instance, run)
     (failed,) = TOLD
     assert failed.job == "refresh"
     assert "\n" not in failed.line
