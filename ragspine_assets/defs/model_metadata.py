@@ -86,7 +86,9 @@ def model_line(shown: Mapping[str, object]) -> str:
     """
     extractor, model = str(shown.get("relation extractor", "")), shown.get("llm model")
     if model is None:
-        return f"nothing was asked: {extractor.partition('; ')[2]}" if "none was used" in extractor else ""
+        return (
+            f"nothing was asked, {extractor.partition('none was used, ')[2]}" if "none was used, " in extractor else ""
+        )
 
     def number(name: str) -> int:
         value = shown.get(name, 0)
@@ -99,7 +101,8 @@ def model_line(shown: Mapping[str, object]) -> str:
     stopped = str(shown.get("llm stopped", ""))
     if stopped == _STOPPED["dry_run"]:
         return f"{stopped} of {model}; {left}"
-    refused = sum(number(name) for name in shown if name.startswith("refused: "))
+    refusals = [name for name in shown if name.startswith("refused: ") and not name.startswith("refused: provider: ")]
+    refused = sum(map(number, refusals))
     spent = number("llm input tokens") + number("llm output tokens")
     line = (
         f"{model} was asked {number('llm calls'):,} questions and answered {number('llm answers'):,}, "

@@ -11,7 +11,7 @@ COST = {
 }  # fmt: skip
 ASKED = (
     "openai:m was asked 12 questions and answered 10, 18 were known already; 1,234 tokens spent, 7 unverified edges kept, "
-    "5 proposals or answers refused"
+    "3 proposals or answers refused"
 )
 
 
@@ -22,7 +22,7 @@ ASKED = (
         ({"relation extractor": "deterministic"}, ""),
         (
             {"relation extractor": "llm was asked for; none was used, since no model is named: set RAGSPINE_LLM_MODEL"},
-            "nothing was asked: none was used, since no model is named: set RAGSPINE_LLM_MODEL",
+            "nothing was asked, since no model is named: set RAGSPINE_LLM_MODEL",
         ),
         (
             COST,
