@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,6 +96,19 @@ def ui(
     if find_spec("dagster_webserver") is None:
         raise typer.BadParameter("the UI needs Dagster's web server: pip install 'ragspine_assets[ui]'.")
     _become("ragspine_assets.defs.ui", **{"--port": str(port)})
+
+
+@app.command()
+def settings(as_json: Json = False) -> None:
+    """List every setting: its variable, its default, what it decides."""
+    known = [
+        {"variable": environment_name(item.name), "default": item.default, "meaning": item.metadata["meaning"]}
+        for item in fields(ServiceConfig)
+    ]
+    if as_json:
+        _print_json(known)
+        return
+    _table(_console(), "", ("variable", "default", "what it decides"), [tuple(row.values()) for row in known])
 
 
 @app.command()

@@ -141,6 +141,7 @@ def test_every_json_value_is_what_its_schema_says_and_every_schema_is_of_a_comma
         "status": [answer("status"), answer("status", "--snapshots", str(tmp_path / "none"))],
         "status-reveal": [answer("status", "--reveal", "doc:000000000000")],
         "labels": [answer("labels")],
+        "settings": [answer("settings")],
         "export": [answer("export", "jsonld", "-o", str(tmp_path / "g.jsonld"))],
         "import-sqlite": [answer("import-sqlite", str(tmp_path / "old.db"), "--store", str(tmp_path / "new.duckdb"))],
         "backup": [answer("backup", "--to", str(tmp_path / "copies"))],
@@ -155,6 +156,13 @@ def test_every_json_value_is_what_its_schema_says_and_every_schema_is_of_a_comma
         jsonschema.Draft202012Validator.check_schema(schema)
         for value in values:
             jsonschema.validate(value, strict(schema))
+
+
+def test_settings_lists_each_variable_with_its_default_and_meaning(ragspine) -> None:
+    shown = {row["variable"]: row for row in json.loads(ragspine("settings", "--json"))}
+    assert shown["RAGSPINE_MAX_CHARS"]["default"] == 480
+    assert all(row["meaning"] for row in shown.values())
+    assert "RAGSPINE_SOURCE" in ragspine("settings")
 
 
 def test_filters_and_labels_restrict_a_search(ragspine) -> None:
