@@ -16,6 +16,7 @@ from dagster._core.utils import make_new_run_id
 from ragspine_assets.component import RagspineComponent
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
+from ragspine_assets.defs.assets.serving_snapshot import failed_upstream_checks
 from ragspine_assets.defs.history import forget_old_runs, keep_history_private
 from ragspine_assets.defs.naming import Naming
 from ragspine_assets.defs.own_runs import OwnRuns
@@ -192,6 +193,19 @@ def test_only_runs_that_are_wholly_ours_are_forgotten_and_those_of_before_the_ta
     kept = {run.run_id for run in instance.get_runs()}
     assert kept == {*(run.run_id for run in others), mixed.run_id, mine[1].run_id, mine[2].run_id}
     assert forget_old_runs(instance, keep=4) == [others[0].run_id]
+
+
+def test_what_a_check_of_one_corpus_found_keeps_no_other_from_publishing(instance: dg.DagsterInstance) -> None:
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=dg.AssetKey(["corpus_b", "chunk_store"]),
+            check_name="schema_is_complete",
+            passed=False,
+            metadata={},
+        )
+    )
+    assert failed_upstream_checks(instance, Naming()) == []
+    assert failed_upstream_checks(instance, B.naming) == ["corpus_b/chunk_store: schema_is_complete"]
 
 
 def test_a_step_with_a_process_of_its_own_signs_with_the_process_that_runs_the_run(
