@@ -21,7 +21,7 @@ from dagster import (
 from ragspine_assets.errors import RagspineError, SettingError
 
 _LONGEST = 600
-_WHAT_TO_DO = "`make ui` shows the run step by step; docs/when-something-is-stuck.md says what to do."
+_WHAT_TO_DO = "Its page in Dagster shows it step by step; docs/when-something-is-stuck.md says what to do."
 
 
 @dataclass(frozen=True)

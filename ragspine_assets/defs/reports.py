@@ -65,7 +65,9 @@ def verdicts(result: ExecuteInProcessResult) -> list[Verdict]:
             lines = str(said or getattr(failure.error, "message", "") or "it failed").strip().splitlines()
             found.append(Verdict("steps", event.step_key or "", "failed", lines[0] if lines else "it failed"))
     if not result.success and not any(verdict.is_bad for verdict in found):
-        found.append(Verdict("steps", "run", "failed", "The run failed outside of any step. `make ui` shows where."))
+        found.append(
+            Verdict("steps", "run", "failed", "The run failed outside of any step. Its page in Dagster shows where.")
+        )
     return found
 
 
