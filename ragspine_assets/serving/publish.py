@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 import numpy as np
@@ -27,16 +28,19 @@ from ragspine_assets.serving.chunk_table_writer import ChunkTableWriter
 from ragspine_assets.serving.indexes import INDEXES
 from ragspine_assets.serving.leaks import isolation_traces
 from ragspine_assets.serving.servable_view import LABELS_NOW, chunk_rows, graph_table, servable, survey, survey_levels
+from ragspine_assets.serving.signing import private_key, sign
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     GRAPH_TABLES,
     LEVELS,
+    MANIFEST,
     Level,
     Manifest,
     SnapshotError,
     building_folder,
     current_name,
     give_name,
+    held_back_names,
     make_current,
     mark_withdrawn,
     publishing,
@@ -50,6 +54,9 @@ from ragspine_assets.store import ChunkStore
 from ragspine_assets.store.database import buffers_released
 
 from .snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""
@@ -71,6 +78,7 @@ class PublishReport:
         chunks_reused: chunks whose terms were known from the last snapshot.
         withdrawn: kept snapshots that were deleted because a label was raised.
         pruned: kept snapshots that were deleted because there are newer ones.
+        held_back: what would have been published, had nobody rolled back from it; ``''`` otherwise.
         bytes: size of the current snapshot.
         seconds: time by part of the work.
     """
@@ -82,6 +90,7 @@ class PublishReport:
     chunks_reused: int = 0
     withdrawn: list[str] = field(default_factory=list)
     pruned: list[str] = field(default_factory=list)
+    held_back: str = ""
     bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -96,6 +105,7 @@ def publish_snapshot(
     failed_checks: Sequence[str] = (),
     profile: DomainProfile | None = None,
     levels: Sequence[str] = (),
+    signing_key: str | Path | None = None,
 ) -> PublishReport:
     """Publish what the store may serve now; where nothing changed, nothing is published again.
 
@@ -112,6 +122,7 @@ def publish_snapshot(
         profile: the domain profile; what it names is no secret. Without it, what the graph has of it counts.
         levels: labels below ``max_label`` up to which somebody is served too (SPEC 8.3): each gets indexes and a graph view
             of its own, over the same texts. What is not below is left out: it needs none.
+        signing_key: file of the private Ed25519 key that signs the manifest, PEM; None for no signature (SPEC 8.5).
 
     Raises:
         PublishingRefused: a check failed, or the built snapshot holds something of a document it must not hold.
@@ -120,6 +131,7 @@ def publish_snapshot(
     label = servable_label(max_label)
     below = sorted({one for one in map(servable_label, levels) if one < label}, key=lambda one: one.rank)
     terms = make_analyzer(analyzer)
+    key = private_key(signing_key) if signing_key else None
     if keep < 1:
         raise SettingError(f"keep must be at least 1, the current snapshot; it is {keep}")
     root = Path(root)
@@ -141,14 +153,17 @@ def publish_snapshot(
                     manifest = survey(connection, max_label=label, analyzer=analyzer, published_at=now, levels=served)
                 former = current.result()
             compared = time.perf_counter()
-            report = _bring_up_to_date(connection, root, manifest, terms, former, profile)
+            if manifest.name in held_back_names(root):
+                report = _held_back(manifest, former, raised)
+            else:
+                report = _bring_up_to_date(connection, root, manifest, terms, former, profile, key)
             report.seconds["comparing"] = compared - started
         except BaseException:
             # What must not be served any more is not served, whatever else went wrong.
             _withdraw(root, raised)
             raise
         report.withdrawn = _withdraw(root, [folder for folder in raised if folder.name != manifest.name])
-        kept = [folder for folder in snapshot_folders(root) if folder.name != manifest.name]
+        kept = [folder for folder in snapshot_folders(root) if folder.name != report.manifest.name]
         surplus = kept[: max(len(kept) - (keep - 1), 0)]
         report.pruned = _delete(root, surplus)
     report.bytes = sum(entry.bytes for entry in report.manifest.files.values())
@@ -166,14 +181,17 @@ def _bring_up_to_date(
     analyzer: Analyzer,
     former: Snapshot | None,
     profile: DomainProfile | None,
+    key: Ed25519PrivateKey | None,
 ) -> PublishReport:
     if former is not None and former.path.name == manifest.name:
+        _sign(former.path, key)
         return PublishReport(former.manifest, documents=_changes(former.chunks, former.chunks))
     again = _sound(root, manifest.name)
     if again is not None:
         # The content of a kept snapshot is back, as after a file was changed and changed back.
         report = PublishReport(again.manifest, True, _changes(former.chunks if former else None, again.chunks))
         os.utime(again.path)
+        _sign(again.path, key)
         make_current(root, manifest.name)
         return report
     remove_folder(root / manifest.name)
@@ -192,11 +210,28 @@ def _bring_up_to_date(
             )
         report.seconds["proving isolation"] = time.perf_counter() - proving
         report.documents = _changes(former.chunks if former else None, built.chunks)
+        _sign(building, key)
         give_name(building, manifest.name)
     finally:
         shutil.rmtree(building, ignore_errors=True)
     make_current(root, manifest.name)
     return report
+
+
+def _held_back(manifest: Manifest, former: Snapshot | None, raised: Sequence[Path]) -> PublishReport:
+    """Leave current what is, because somebody rolled back from what would be published now."""
+    if former is None or former.path in raised:
+        raise PublishingRefused(
+            f"Not published: {manifest.name} was rolled back from, and nothing else may be served. Change what is wrong with it, "
+            f"or publish it all the same: `ragspine rollback {manifest.name}`."
+        )
+    changes = _changes(former.chunks, former.chunks)
+    return PublishReport(former.manifest, documents=changes, held_back=manifest.name)
+
+
+def _sign(folder: Path, key: Ed25519PrivateKey | None) -> None:
+    if key is not None:
+        sign(folder, (folder / MANIFEST).read_bytes(), key)
 
 
 def current_name_or_none(root: Path) -> str | None:

@@ -17,6 +17,7 @@ from ragspine_assets.retrieval.narrative_index import NarrativeIndex, servable_l
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
 from ragspine_assets.serving.chunk_table import PublishedChunks, map_table
+from ragspine_assets.serving.signing import TrustedKeys
 from ragspine_assets.serving.snapshot_files import (
     CHUNKS,
     GRAPH_TABLES,
@@ -92,17 +93,20 @@ class Snapshot:
         return len(self.chunks)
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool | None = None) -> Self:
+    def open(cls, path: str | Path, *, verify: bool | None = None, trusted_keys: TrustedKeys = ()) -> Self:
         """Open a snapshot.
 
         Args:
             path: the folder of snapshots, whose current one is opened, or one snapshot's folder, wherever it was copied.
             verify: whether every byte is compared with the manifest's sha256. By default this is done up to
                 `VERIFY_UP_TO`; of larger ones sizes and structure are compared, and `verify` does the rest.
+            trusted_keys: files of public Ed25519 keys, PEM. If any are given, one of them must have signed the manifest,
+                and every byte is compared with it, whatever ``verify`` says.
 
         Raises:
             SnapshotError: nothing is published there, or it is damaged, incomplete, another product's, or of a newer
-                format, or it was withdrawn. The message says which, and what to do.
+                format, it was withdrawn, or no trusted key signed it. The message says which, and what to do.
+            SettingError: a trusted key cannot be read.
         """
         if not isinstance(path, (str, PathLike)) or Path(path).is_file():
             shown = path if isinstance(path, (str, PathLike)) else f"a {type(path).__name__}"
@@ -112,14 +116,14 @@ class Snapshot:
             )
         path = Path(path)
         if (path / MANIFEST).is_file() or _is_withdrawn(path):
-            return cls._open(path, verify)
+            return cls._open(path, verify, trusted_keys)
         last: SnapshotError | None = None
         for _ in range(_ATTEMPTS):
             name = current_name(path)
             if name is None:
                 break
             try:
-                return cls._open(path / name, verify)
+                return cls._open(path / name, verify, trusted_keys)
             except SnapshotError as error:
                 # It may have been replaced and deleted between the two steps; then there is another one to open.
                 last = error
@@ -135,14 +139,16 @@ class Snapshot:
         raise SnapshotError(f"There is no folder {path}. Publish with `make run`, or name the folder of snapshots.")
 
     @classmethod
-    def _open(cls, folder: Path, verify: bool | None) -> Self:
+    def _open(cls, folder: Path, verify: bool | None, trusted_keys: TrustedKeys) -> Self:
         if _is_withdrawn(folder):
             raise SnapshotError(
                 f"{folder} was withdrawn: the label of a document in it was raised, or the document was purged. Open "
                 f"{folder.parent}, whose current snapshot may be read; publish with `make run` where there is none."
             )
-        manifest = read_manifest(folder)
+        manifest = read_manifest(folder, trusted_keys)
         check_sizes(folder, manifest)
+        if trusted_keys:
+            verify = True
         if verify is None:
             verify = sum(entry.bytes for entry in manifest.files.values()) <= VERIFY_UP_TO
         if verify and (damaged := damaged_files(folder, manifest)):

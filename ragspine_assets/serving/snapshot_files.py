@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from ragspine_assets.errors import RagspineError
+from ragspine_assets.serving.signing import TrustedKeys, is_signed
 
 FORMAT = 1
 """Version of the layout of a snapshot that serves one audience."""
@@ -29,6 +30,7 @@ LEVELLED_FORMAT = 2
 PRODUCT = "ragspine_assets"
 CURRENT = "CURRENT"
 WITHDRAWN = "WITHDRAWN"
+ROLLBACK = "ROLLBACK"
 MANIFEST = "manifest.json"
 CHUNKS = "chunks.arrow"
 LEXICAL = "lexical"
@@ -147,14 +149,24 @@ def _checksum(body: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path, trusted_keys: TrustedKeys = ()) -> Manifest:
     """Read the manifest of a snapshot.
 
+    Args:
+        folder: the snapshot.
+        trusted_keys: public keys one of which must have signed it; none for no signature.
+
     Raises:
-        SnapshotError: there is none, it is damaged, or it is another product's or another format's.
+        SnapshotError: there is none, it is damaged, another product's or another format's, or no trusted key signed it.
     """
     try:
-        body = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        written = (folder / MANIFEST).read_bytes()
+        if trusted_keys and not is_signed(folder, written, trusted_keys):
+            raise SnapshotError(
+                f"{folder} is refused: its {MANIFEST} is not signed by a trusted key, or it was changed since. Publish with "
+                "RAGSPINE_SIGNING_KEY, or trust the key that signed it."
+            )
+        body = json.loads(written)
         product, version = body.pop("product"), body.pop("format")
     except FileNotFoundError:
         raise SnapshotError(
@@ -280,6 +292,31 @@ def make_current(root: Path, name: str) -> None:
         # What was raised has been lowered again: the same content may be served.
         _replace(root, WITHDRAWN, [one for one in withdrawn if one != name])
     _replace(root, CURRENT, [name])
+
+
+def make_current_by_hand(root: Path, name: str) -> None:
+    """Make a snapshot the current one because somebody says so; the one that was is held back."""
+    current, held = current_name(root), held_back_names(root)
+    kept = [one for one in [*held, *([current] if current else [])] if one != name]
+    _replace(root, ROLLBACK, [name, *dict.fromkeys(kept[-_MOST_WITHDRAWN:])])
+    make_current(root, name)
+
+
+def chosen_by_hand(root: Path) -> str | None:
+    """Return the snapshot that somebody made current last by hand; another may be current since."""
+    return next(iter(_rollback(root)), None)
+
+
+def held_back_names(root: Path) -> list[str]:
+    """Return the snapshots that somebody rolled back from: publishing does not make them current again."""
+    return _rollback(root)[1:]
+
+
+def _rollback(root: Path) -> list[str]:
+    try:
+        return (root / ROLLBACK).read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return []
 
 
 def _replace(root: Path, file: str, names: Sequence[str]) -> None:
