@@ -335,8 +335,11 @@ def purge(
         copies=[*copies_in(config.copies or copies_folder(config.store), config.store), *replaced_beside(config.store)],
         wait_s=config.wait_s,
     )
+    from ragspine_assets.service.request_log import served_to
+
+    served = served_to(config.request_log_folder(), report.doc_id)
     if as_json:
-        _print_json({**asdict(report), "found": report.found})
+        _print_json({**asdict(report), "found": report.found, "served_to": [asdict(one) for one in served]})
         return
     console = _console()
     if report.found:
@@ -347,6 +350,8 @@ def purge(
         console.print(_line(f"Nothing was held of {report.doc_id}; the store was rewritten all the same."))
     if report.snapshots:
         console.print(_line(f"Snapshots deleted: {', '.join(report.snapshots)}. Publish again with `make run`."))
+    for one in served:
+        console.print(_line(f"{one.client} had been served it: {one.times} requests, the last {one.last[:19]}Z."))
     if report.file_is_there:
         console.print(_line("Its file is still in the source: delete it, or the next run brings the document back."))
     if report.left:
@@ -540,6 +545,7 @@ def serve(
             port=config.serve_port if port < 0 else port,
             origins=config.serve_origins,
             log=config.request_log_folder(),
+            trusted_keys=config.trusted_key_files(),
             certificate=certificate,
             certificate_key=certificate_key,
         )
@@ -560,6 +566,96 @@ def token(
     section = new_client(name, max_label, made)
     sys.stderr.write(f"The token of {name}, which is kept nowhere: {made}\nAppend this to the clients' file:\n\n")
     sys.stdout.write(section)
+
+
+@app.command("snapshots")
+def list_snapshots(snapshots: Snapshots = "", as_json: Json = False) -> None:
+    """List the snapshots that are kept, and what differs from each to the current one."""
+    from ragspine_assets.serving.kept_releases import kept_releases
+
+    kept = kept_releases(_config(snapshots, "").snapshots_folder())
+    if as_json:
+        _print_json([asdict(one) for one in kept])
+        return
+    console = _console()
+    if not kept:
+        console.print("Nothing is published. `make run` publishes.")
+        return
+    rows = []
+    for one in kept:
+        manifest, differs = one.manifest, one.changes
+        state = "current" if one.current else "held back" if one.held_back else ""
+        changed = f"{len(differs.new)} new, {len(differs.changed)} changed, {len(differs.gone)} gone" if differs else ""
+        if manifest is None:
+            rows.append((one.name, state or "cannot be read", "", "", "", "", ""))
+            continue
+        labels = ", ".join([manifest.max_label, *manifest.levels])
+        size = f"{manifest.counts['documents']:,} / {manifest.counts['chunks']:,}"
+        signed = "yes" if one.signed else "no"
+        rows.append((one.name, state, manifest.published_at[:19], labels, size, signed, changed))
+    columns = (
+        "snapshot",
+        "",
+        "published",
+        "served up to",
+        "documents / chunks",
+        "signed",
+        "from it to the current one",
+    )
+    _table(console, "", columns, rows)
+
+
+@app.command()
+def rollback(
+    name: Annotated[
+        str, typer.Argument(help="The snapshot, or how its name begins; the one before if not given.")
+    ] = "",
+    snapshots: Snapshots = "",
+    store: Store = "",
+    as_json: Json = False,
+) -> None:
+    """Make a kept snapshot current; what was current is held back until its content changes. Refused after a raised label."""
+    from ragspine_assets.serving.kept_releases import roll_back
+    from ragspine_assets.store import ChunkStore
+
+    config = _config(snapshots, store)
+    if not Path(config.store).is_file():
+        raise typer.BadParameter(
+            f"there is no store {config.store}, which knows the labels of now; name it with --store."
+        )
+    manifest = roll_back(
+        ChunkStore(config.store, wait_s=config.wait_s),
+        config.snapshots_folder(),
+        name,
+        max_label=config.snapshot_max_label,
+        trusted_keys=config.trusted_key_files(),
+    )
+    if as_json:
+        _print_json({"snapshot": manifest.name, "published_at": manifest.published_at})
+    else:
+        _console().print(_line(f"{manifest.name} of {manifest.published_at[:19]}Z is current now."))
+
+
+@app.command("audit")
+def audit_served(
+    citation: Annotated[str, typer.Argument(help="A citation, a chunk without version, or a document.")],
+    log: Annotated[str, typer.Option(metavar="FOLDER", help="The request log; RAGSPINE_REQUEST_LOG.")] = "",
+    snapshots: Snapshots = "",
+    as_json: Json = False,
+) -> None:
+    """Say who was served a passage or anything of a document, by the request log."""
+    from ragspine_assets.service.request_log import served_to
+
+    folder = log or _config(snapshots, "").request_log_folder()
+    found = served_to(folder, citation)
+    if as_json:
+        _print_json([asdict(one) for one in found])
+        return
+    if not found:
+        _console().print(_line(f"By the log {folder}, nobody was served {citation}."))
+        return
+    rows = [(one.client, one.times, one.first[:19], one.last[:19], ", ".join(one.routes)) for one in found]
+    _table(_console(), "", ("client", "requests", "first", "last", "asked"), rows)
 
 
 def main() -> None:
@@ -599,7 +695,8 @@ def _config(snapshots: str, store: str, **others: str) -> ServiceConfig:
 def _snapshot(snapshots: str) -> Snapshot:
     from ragspine_assets.serving import Snapshot
 
-    return Snapshot.open(_config(snapshots, "").snapshots_folder())
+    config = _config(snapshots, "")
+    return Snapshot.open(config.snapshots_folder(), trusted_keys=config.trusted_key_files())
 
 
 def _highest(config: ServiceConfig, max_label: str) -> Sensitivity:

@@ -43,6 +43,12 @@ class ServiceConfig:
         "Labels below it up to which somebody is served too, separated by commas; empty for those of the clients, INTERNAL "
         "without clients; `none` for none.",
     )
+    signing_key: str = _setting(
+        "", "File of the private Ed25519 key that signs snapshots, PEM; empty for no signature."
+    )
+    trusted_keys: str = _setting(
+        "", "Files of public keys, separated by commas: readers refuse what none of them signed."
+    )
     snapshot_keep: int = _setting(3, "How many snapshots are kept, the current one among them.")
     copies: str = _setting("", "Folder of the copies that `ragspine backup` makes; empty for one beside the store.")
     copies_keep: int = _setting(7, "How many copies are kept.")
@@ -135,6 +141,10 @@ class ServiceConfig:
             return self.request_log
         folder = Path(self.snapshots_folder())
         return str(folder.with_name(f"{folder.name}.requests"))
+
+    def trusted_key_files(self) -> tuple[str, ...]:
+        """Return the files of public keys one of which must have signed what is read."""
+        return tuple(filter(None, (part.strip() for part in self.trusted_keys.split(","))))
 
     def missing_profile(self) -> bool:
         """Whether a profile is named that does not exist."""

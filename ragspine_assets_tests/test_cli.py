@@ -145,6 +145,11 @@ def test_every_json_value_is_what_its_schema_says_and_every_schema_is_of_a_comma
         "export": [answer("export", "jsonld", "-o", str(tmp_path / "g.jsonld"))],
         "import-sqlite": [answer("import-sqlite", str(tmp_path / "old.db"), "--store", str(tmp_path / "new.duckdb"))],
         "backup": [answer("backup", "--to", str(tmp_path / "copies"))],
+        "snapshots": [answer("snapshots"), answer("snapshots", "--snapshots", str(tmp_path / "none"))],
+        "audit": [answer("audit", "notes/crane.md")],
+        "rollback": [
+            answer("rollback", json.loads(run(tmp_path, capsys, monkeypatch, "snapshots", "--json"))[0]["name"])
+        ],
         "purge": [answer("purge", "notes/crane.md")],
     }
     (copy,) = (tmp_path / "copies").glob("*.duckdb")

@@ -79,6 +79,7 @@ def build_defs(
             analyzer=cast("AnalyzerName", config.analyzer),
             levels=config.snapshot_levels,
             clients=config.clients_file(),
+            signing_key=config.signing_key,
         ),
         "relation_extractor": RelationExtractorResource(**extractor_settings(config)),  # pyright: ignore[reportArgumentType]
         "llm_provider": LLMProviderResource(

@@ -341,7 +341,7 @@ class SnapshotsResource(_Strict):
 
     SETTINGS: ClassVar[Mapping[str, str]] = {
         "path": "snapshots", "max_label": "snapshot_max_label", "keep": "snapshot_keep", "analyzer": "analyzer",
-        "levels": "snapshot_levels", "clients": "clients",
+        "levels": "snapshot_levels", "clients": "clients", "signing_key": "signing_key",
     }  # fmt: skip
 
     path: str = Field("data/snapshots", description="Folder of published snapshots; created if it is missing.")
@@ -350,6 +350,8 @@ class SnapshotsResource(_Strict):
     analyzer: AnalyzerName = Field("default", description="How published texts become search terms.")
     levels: str = Field("none", description="Labels up to which somebody is served too, see `wanted_levels`.")
     clients: str = Field("", description="File of the clients of the service, which decide where no level is named.")
+
+    signing_key: str = Field("", description="File of the private key that signs snapshots; empty for no signature.")
 
     def wanted_levels(self) -> tuple[Sensitivity, ...]:
         """Return the labels up to which the snapshot is indexed, besides its own."""

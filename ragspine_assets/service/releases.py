@@ -13,6 +13,7 @@ from ragspine_assets.errors import RagspineError
 from ragspine_assets.service.clients import Client
 from ragspine_assets.service.refusal import Refusal
 from ragspine_assets.service.view import View
+from ragspine_assets.serving.signing import TrustedKeys
 from ragspine_assets.serving.snapshot import Snapshot
 from ragspine_assets.serving.snapshot_files import CURRENT, WITHDRAWN, SnapshotError, current_name, withdrawn_names
 
@@ -57,10 +58,12 @@ class Releases:
 
     Args:
         root: folder of the snapshots.
+        trusted_keys: public keys one of which must have signed a release; none for no signature.
     """
 
-    def __init__(self, root: str | Path) -> None:
+    def __init__(self, root: str | Path, *, trusted_keys: TrustedKeys = ()) -> None:
         self.root = Path(root)
+        self._keys = trusted_keys
         self._release: Release | None = None
         self._opening: dict[str, asyncio.Task[Release]] = {}
         self._failed: tuple[str, float, str] | None = None
@@ -110,7 +113,7 @@ class Releases:
         return await asyncio.to_thread(self._open_now, name)
 
     def _open_now(self, name: str) -> Release:
-        return Release(Snapshot.open(self.root / name))
+        return Release(Snapshot.open(self.root / name, trusted_keys=self._keys))
 
     def _opened(self, name: str, task: asyncio.Task[Release]) -> None:
         self._opening.pop(name, None)
@@ -121,7 +124,11 @@ class Releases:
             self._release, self._failed = task.result(), None
             return
         # A message of ours may be shown, but it names folders of this machine.
-        kind = "it is damaged or incomplete" if isinstance(error, RagspineError) else type(error).__name__
+        kind = (
+            "it is damaged, incomplete, or signed by nobody who is trusted"
+            if isinstance(error, RagspineError)
+            else type(error).__name__
+        )
         self._failed = name, time.monotonic() + _AGAIN_S, f"the current release cannot be opened ({kind})."
 
     def _current_name(self) -> str | None:

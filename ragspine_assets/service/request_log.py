@@ -128,3 +128,67 @@ def logged(folder: str | Path) -> Iterator[dict[str, object]]:
                     continue
                 if isinstance(entry, dict):
                     yield entry
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A client that was served something, and when.
+
+    Attributes:
+        client: its name.
+        times: how many requests.
+        first: time of the first of them, UTC, ISO 8601.
+        last: time of the last.
+        routes: how it asked.
+        citations: which passages it was served, of those that were looked for.
+    """
+
+    client: str
+    times: int
+    first: str
+    last: str
+    routes: tuple[str, ...]
+    citations: tuple[str, ...]
+
+
+def served_to(folder: str | Path, name: str) -> list[Serving]:
+    """Return who was served a passage, or anything of a document, by client; the log alone is asked.
+
+    Where a window was shown, the paragraphs around a passage were served too: for a document they count, for one passage
+    only its own citation does.
+
+    Args:
+        folder: of the request log.
+        name: a citation ``{doc_id}@v{version}#c{seq}``, a ``chunk_id`` for any version, or a ``doc_id`` for all of it.
+    """
+    found: dict[str, list[tuple[str, str, list[str]]]] = {}
+    for line in logged(folder):
+        served = [str(one) for key in ("citations", "windows") for one in _list(line.get(key))]
+        hits = [one for one in served if _is_of(one, name)]
+        if hits:
+            row = str(line.get("time", "")), str(line.get("route", "")), hits
+            found.setdefault(str(line.get("client", "")), []).append(row)
+    return [
+        Serving(
+            client=client,
+            times=len(rows),
+            first=min(row[0] for row in rows),
+            last=max(row[0] for row in rows),
+            routes=tuple(sorted({row[1] for row in rows})),
+            citations=tuple(dict.fromkeys(one for row in rows for one in row[2])),
+        )
+        for client, rows in sorted(found.items())
+    ]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _is_of(served: str, name: str) -> bool:
+    """Tell whether what was served is a passage, that passage in some version, or of a document."""
+    if served == name:
+        return True
+    head, _, place = served.rpartition("#")
+    doc_id = head.rpartition("@v")[0]
+    return name in {doc_id, f"{doc_id}#{place}"}

@@ -35,6 +35,7 @@ class ServeSettings:
         port: port to listen on; 0 for any that is free.
         origins: addresses under which a proxy on this machine shows it, separated by commas.
         log: folder of the request log.
+        trusted_keys: public keys one of which must have signed a release; none for no signature.
         certificate: file of a certificate, for TLS; ``''`` for none.
         certificate_key: file of its key.
     """
@@ -45,6 +46,7 @@ class ServeSettings:
     port: int = 8000
     origins: str = ""
     log: str = ""
+    trusted_keys: tuple[str, ...] = ()
     certificate: str = ""
     certificate_key: str = ""
 
@@ -70,7 +72,7 @@ def serve(settings: ServeSettings) -> None:
         log = RequestLog(settings.log) if settings.log else None
     except OSError as error:
         raise SettingError(f"The request log {settings.log} cannot be written: {error.strerror}.") from None
-    app = make_app(Releases(settings.snapshots), clients, log, origins=origins)
+    app = make_app(Releases(settings.snapshots, trusted_keys=settings.trusted_keys), clients, log, origins=origins)
     logging.getLogger("uvicorn.error").addFilter(_kinds_only)
     server = uvicorn.Server(
         uvicorn.Config(
@@ -116,7 +118,7 @@ def notices(settings: ServeSettings, clients: Clients) -> Sequence[str]:
             "What can be asked: /docs. Ctrl-C ends it."
         )
     try:
-        snapshot = Snapshot.open(Path(settings.snapshots), verify=False)
+        snapshot = Snapshot.open(Path(settings.snapshots), verify=False, trusted_keys=settings.trusted_keys)
         for level in levels_of(clients.all()):
             snapshot.up_to(level)
     except SnapshotError as error:

@@ -39,6 +39,7 @@ def serving_snapshot(
             failed_checks=failed_upstream_checks(context.instance, Naming.around(context.asset_key)),
             profile=profile.load(),
             levels=snapshots.wanted_levels(),
+            signing_key=snapshots.signing_key or None,
         )
     return _shown(context, report, snapshots.path)
 
@@ -58,6 +59,7 @@ def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -
             "published": report.published,
             "snapshot": f"{folder}/{manifest.name}",
             "highest label": manifest.max_label,
+            "held back by a rollback": report.held_back or "nothing",
             "also indexed up to": ", ".join(manifest.levels) or "no other label",
             "analyzer": manifest.analyzer,
             **{f"documents {outcome}": report.documents.get(outcome, 0) for outcome in ("new", "changed", "unchanged", "gone")},
