@@ -552,6 +552,40 @@ def serve(
     )
 
 
+@app.command("mcp")
+def serve_mcp(
+    client: Annotated[str, typer.Option(help="A client of the clients' file, whose label and filters apply.")] = "",
+    max_label: Annotated[
+        str, typer.Option(help="Highest label that is served, where no client is named.")
+    ] = "INTERNAL",
+    http: Annotated[
+        bool, typer.Option("--http", help="Streamable HTTP on loopback, at /mcp, instead of stdio.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port, with --http.")] = 8001,
+    snapshots: Snapshots = "",
+) -> None:
+    """Answer agents over MCP from the current snapshot; the audience is fixed here, and no argument changes it."""
+    from ragspine_assets.retrieval.narrative_index import servable_label
+    from ragspine_assets.service.clients import Client, Clients
+    from ragspine_assets.service.mcp_server import make_mcp_server
+    from ragspine_assets.service.releases import Releases
+    from ragspine_assets.service.request_log import RequestLog
+
+    config = _config(snapshots, "")
+    audience = Client("mcp", servable_label(max_label))
+    if client:
+        named = {one.name: one for one in Clients(config.clients_file() or None).all()}
+        if client not in named:
+            raise typer.BadParameter(f"there is no client {client!r}; there are: {', '.join(named)}.")
+        audience = named[client]
+    releases = Releases(config.snapshots_folder(), trusted_keys=config.trusted_key_files())
+    server = make_mcp_server(releases, audience, RequestLog(config.request_log_folder()))
+    if http:
+        server.run("streamable-http", host="127.0.0.1", port=port, stateless_http=True, json_response=True)
+    else:
+        server.run("stdio")
+
+
 @app.command()
 def token(
     name: Annotated[str, typer.Argument(help="What the log is to call the client.")],
