@@ -17,7 +17,10 @@ from .defs import build_defs
 from .defs.run_config import explain
 from .errors import SettingError
 
-_PATHS = ("source", "store", "profile", "facts", "snapshots", "copies", "review", "clients", "request_log")
+_PATHS = (
+    "source", "store", "profile", "facts", "snapshots", "copies", "review", "clients", "request_log", "signing_key",
+    "trusted_keys",
+)  # fmt: skip
 _NOT_OF_THE_DEMO = {"source": ..., "store": "", "profile": "", "facts": "", "review": "", "clients": ""}
 
 _Settings = create_model(
@@ -78,7 +81,10 @@ class RagspineComponent(Component, Resolvable, _Settings):
         given: dict[str, Any] = {setting.name: getattr(self, setting.name) for setting in fields(ServiceConfig)}
         prefix = (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
         given["store"] = given["store"] or f"data/ragspine/{'__'.join(filter(None, prefix)) or 'ragspine'}.duckdb"
-        given |= {name: str(project / given[name]) for name in _PATHS if given[name]}
+        for name in _PATHS:
+            # Only public keys may be several files, separated by commas.
+            parts = map(str.strip, given[name].split(",")) if name == "trusted_keys" else (given[name],)
+            given[name] = ",".join(str(project / part) for part in parts if part)
         return ServiceConfig(**given)
 
 

@@ -240,10 +240,12 @@ def test_attributes_are_the_settings_and_paths_start_at_the_project(monkeypatch:
     monkeypatch.setenv("RAGSPINE_STORE", "of-somebody-else.duckdb")
     component = RagspineComponent.resolve_from_yaml(
         "source: docs\nkey_prefix: [legal, contracts]\nmax_chars: 300\nsnapshots: /srv/snapshots\n"
+        "trusted_keys: a.pem, keys/b.pem\n"
     )
     config = component.config(Path("/project"))
     assert (config.source, config.store) == ("/project/docs", "/project/data/ragspine/legal__contracts.duckdb")
     assert (config.profile, config.facts, config.review, config.snapshots) == ("", "", "", "/srv/snapshots")
+    assert config.trusted_keys == "/project/a.pem,/project/keys/b.pem"
     assert (config.max_chars, config.overlap_chars) == (300, ServiceConfig().overlap_chars)
 
 
