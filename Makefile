@@ -101,7 +101,7 @@ LOCK = uv pip compile --quiet --universal --generate-hashes --no-annotate --no-h
 lock: ## write the hashed lists of packages anew from pyproject.toml (needs uv; UPGRADE=1 takes newer ones)
 	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp $(if $(UPGRADE),--upgrade) -o requirements/run.txt
 	@$(LOCK) --extra ui --extra serve --extra mcp --extra llm -c requirements/run.txt $(if $(UPGRADE),--upgrade) -o requirements/llm.txt
-	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp --extra llm --extra stemming --extra tokens --extra demo --extra dev \
+	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp --extra llm --extra tokens --extra demo --extra dev \
 		-c requirements/llm.txt $(if $(UPGRADE),--upgrade) -o requirements/test.txt
 	@$(LOCK) --extra bench -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/bench.txt
 	@$(subst pyproject.toml,requirements/e2e.in,$(LOCK)) -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/e2e.txt

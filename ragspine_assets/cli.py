@@ -801,7 +801,8 @@ def _query_terms(query: str, snapshot: Snapshot) -> set[str]:
 
     analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
     languages = list(snapshot.chunks.values["index_language"]) or [""]
-    return {term for language in languages for term in analyzer.terms(query, language)}
+    asked = analyzer.query(query, languages)
+    return {term for one in asked for term in (*one.terms, *(variant for variant, _ in one.variants))}
 
 
 def _highlighted(text: str, terms: set[str]) -> Text:

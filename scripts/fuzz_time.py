@@ -28,6 +28,7 @@ from ragspine_assets.graph.grounding import GroundedText, cleaned_name, denies, 
 from ragspine_assets.graph.mentions import Vocabulary
 from ragspine_assets.graph.reply_parser import read_answer
 from ragspine_assets.index.analysis import make_analyzer
+from ragspine_assets.index.languages import ReadDocument
 from ragspine_assets.index.tokens import tokenize
 from ragspine_assets.policy import DomainProfile, SecurityGate, SensitivityPolicy, classify_sensitivity, fold_text
 from ragspine_assets.retrieval.context import SentenceCompressor, build_context
@@ -136,7 +137,7 @@ def subjects() -> Iterator[Subject]:
     yield Subject("answer in a fence", lambda text: read_answer(f'```json\n{{"relations": []}}\n```{text}'))
     yield Subject("tokens", tokenize)
     yield Subject("stems", lambda text: stemming.terms(text, "en"))
-    yield Subject("language", lambda text: stemming.language("", [text]))
+    yield Subject("language", lambda text: stemming.languages([ReadDocument("", "", [text])]))
     yield Subject("judge's prompt", lambda text: build_listwise_prompt("query", [text, text]))
     yield Subject("judge's answer", lambda text: parse_listwise_response(text, 50))
     yield Subject("context", lambda text: build_context([{"text": text, "chunk_id": "c", "source_locator": "l"}]))

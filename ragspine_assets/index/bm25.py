@@ -17,7 +17,12 @@ B = 0.75
 
 
 def bm25_scores(
-    query_tokens: Sequence[str], docs_tokens: Sequence[Sequence[str]], k1: float = K1, b: float = B
+    query_tokens: Sequence[str],
+    docs_tokens: Sequence[Sequence[str]],
+    k1: float = K1,
+    b: float = B,
+    *,
+    lengths: Sequence[int] | None = None,
 ) -> list[float]:
     """Return the BM25 score of each document for a query, in the documents' order (SPEC 4.3).
 
@@ -30,9 +35,11 @@ def bm25_scores(
         docs_tokens: tokens of each document; all of them count for N, df and avgdl.
         k1: saturation of term frequency, at least 0.
         b: weight of a document's length, from 0 to 1.
+        lengths: how long each document counts as; without it, as many tokens as it has.
     """
     scores = [0.0] * len(docs_tokens)
-    total = sum(map(len, docs_tokens))
+    lengths = list(map(len, docs_tokens)) if lengths is None else lengths
+    total = sum(lengths)
     if not total:
         return scores
     average = total / len(docs_tokens)
@@ -43,6 +50,6 @@ def bm25_scores(
         idf = math.log(1 + (len(docs_tokens) - df + 0.5) / (df + 0.5))
         for position, count in enumerate(counts):
             if tf := count[term]:
-                norm = 1 - b + b * len(docs_tokens[position]) / average
+                norm = 1 - b + b * lengths[position] / average
                 scores[position] += repeats * idf * tf * (k1 + 1) / (tf + k1 * norm)
     return scores

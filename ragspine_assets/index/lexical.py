@@ -37,6 +37,7 @@ from ragspine_assets.index.postings import (
     Range,
     smallest_type,
 )
+from ragspine_assets.index.query import QueryTerm
 from ragspine_assets.index.snapshot_index import ReleaseRows
 from ragspine_assets.index.tokens import Tokens
 
@@ -47,7 +48,7 @@ Mask = NDArray[np.bool_]
 """Which documents may be found, in the order of the index."""
 
 _MANIFEST = "lexical.json"
-_FORMAT = 3
+_FORMAT = 4
 _TERMS = 4096
 _PIECE = 1 << 15
 _BATCH = 512
@@ -195,42 +196,65 @@ class LexicalIndex:
     def _norms(self) -> Scores:
         return _norms(self._lengths)
 
-    def _exact(self, begin: int, end: int, entries: NDArray[np.integer] | slice) -> Scores:
-        """Return the scores of some entries of the term whose entries are from ``begin`` to ``end``."""
+    def _exact(self, idf: float, entries: NDArray[np.integer] | slice) -> Scores:
+        """Return the scores of some entries of a term that weighs ``idf``."""
         assert self._bm25 is not None
         tf = self._counts[entries].astype(np.float64)
         documents = self._bm25.scores["indices"][entries]
-        return _idf(self._size, end - begin) * tf * (K1 + 1) / (tf + self._norms[documents])
+        return idf * tf * (K1 + 1) / (tf + self._norms[documents])
 
-    def _entries(self, query_tokens: Iterable[str]) -> list[tuple[int, int]]:
-        """Return where the entries of each token begin and end, for those that the index knows."""
+    def _entries(self, query: Iterable[str | QueryTerm]) -> list[tuple[int, int, float]]:
+        """Return where the entries of each term begin and end, and what it weighs, for those that the index knows."""
         if self._bm25 is None:
             return []
-        starts = self._bm25.scores["indptr"]
-        numbers = [number for token in query_tokens if (number := self._number(token)) is not None]
-        return [(starts.item(number), starts.item(number + 1)) for number in numbers]
+        found: list[tuple[int, int, float]] = []
+        for asked in query:
+            if isinstance(asked, str):
+                if (span := self._span(asked)) is not None:
+                    found.append((*span, _idf(self._size, span[1] - span[0])))
+                continue
+            spans = [span for term in asked.terms if (span := self._span(term)) is not None]
+            frequency = min(sum(end - begin for begin, end in spans), self._size)
+            idf = _idf(self._size, frequency)
+            found += [(*span, idf) for span in spans]
+            for term, weight in asked.variants:
+                if term not in asked.terms and (span := self._span(term)) is not None:
+                    found.append((*span, weight * min(idf, _idf(self._size, span[1] - span[0]))))
+        return found
 
-    def scores(self, query_tokens: Iterable[str]) -> Scores:
-        """Return the score of every document for a query; 0 is no hit. A repeated token counts again."""
+    def _span(self, term: str) -> tuple[int, int] | None:
+        """Return where the entries of a term begin and end."""
+        number = self._number(term)
+        if number is None or self._bm25 is None:
+            return None
+        starts = self._bm25.scores["indptr"]
+        return starts.item(number), starts.item(number + 1)
+
+    def scores(self, query: Iterable[str | QueryTerm]) -> Scores:
+        """Return the score of every document for a query; 0 is no hit. A repeated term counts again.
+
+        Args:
+            query: terms, or what stands for several of them; a term alone is a `QueryTerm` of one.
+        """
         total = np.zeros(self._size)
-        for begin, end in self._entries(query_tokens):
+        for begin, end, idf in self._entries(query):
             assert self._bm25 is not None
-            np.add.at(total, self._bm25.scores["indices"][begin:end], self._exact(begin, end, slice(begin, end)))
+            np.add.at(total, self._bm25.scores["indices"][begin:end], self._exact(idf, slice(begin, end)))
         return total
 
     def rank(
-        self, query_tokens: Iterable[str], top_k: int, allowed: NDArray[np.integer] | None = None
+        self, query: Iterable[str | QueryTerm], top_k: int, allowed: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.intp], Scores]:
         """Return the positions of the best documents and their scores, best first; equal scores by position.
 
         The answer is the beginning of what `best` gives for `scores`.
 
         Args:
-            query_tokens: tokens of the query.
+            query: terms, or what stands for several of them.
             top_k: how many at most.
             allowed: positions, ascending, of the documents that may be among them; None for all.
         """
-        entries = self._entries(query_tokens)
+        entries = self._entries(query)
         if not entries or top_k <= 0 or self._bm25 is None:
             return np.empty(0, np.intp), np.empty(0)
         data, documents = self._bm25.scores["data"], self._bm25.scores["indices"]
@@ -240,8 +264,10 @@ class LexicalIndex:
             rough.fill(0.0)
         except IndexError:
             rough = np.zeros(self._size, np.float32)
-        for begin, end in entries:
-            np.add.at(rough, documents[begin:end], data[begin:end])
+        for begin, end, idf in entries:
+            own = _idf(self._size, end - begin)
+            scores = data[begin:end]
+            np.add.at(rough, documents[begin:end], scores if idf == own else scores * np.float32(idf / own))
         seen = rough if allowed is None else rough[allowed]
         # Sums of rounded scores are wrong by less than this, so nobody who belongs to the best is left out.
         lowest = _lower_bound(seen, top_k) * (1 - (len(entries) + 8) * 2.0**-22)
@@ -249,11 +275,11 @@ class LexicalIndex:
         self._rough.append(rough)
         candidates = found if allowed is None else allowed[found]
         exact = np.zeros(len(candidates))
-        for begin, end in entries:
+        for begin, end, idf in entries:
             place = np.searchsorted(documents[begin:end], candidates.astype(np.int32))
             place[place == end - begin] = 0
             holds = documents[begin:end][place] == candidates
-            exact[holds] += self._exact(begin, end, begin + place[holds])
+            exact[holds] += self._exact(idf, begin + place[holds])
         order = np.argsort(-exact, kind="stable")[:top_k]
         return candidates[order].astype(np.intp), exact[order]
 

@@ -100,6 +100,7 @@ class Tokens:
         words_in: for each word the text it is in, from 0.
         characters: tokens of runs without spaces, as numbers that `run_token` reads: characters, and pairs of them.
         characters_in: likewise for each of them.
+        beside: so many of the words, the last ones, are further forms of others: they count for no length.
     """
 
     size: int
@@ -107,6 +108,7 @@ class Tokens:
     words_in: NDArray[np.int32]
     characters: NDArray[np.int64]
     characters_in: NDArray[np.int32]
+    beside: int = 0
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> Tokens:
@@ -117,8 +119,9 @@ class Tokens:
         return cls(len(texts), words, words_in, np.empty(0, np.int64), np.empty(0, np.int32))
 
     def lengths(self) -> NDArray[np.integer]:
-        """Return how many tokens each text has."""
-        return np.bincount(self.words_in, minlength=self.size) + np.bincount(self.characters_in, minlength=self.size)
+        """Return how many tokens each text has, without further forms."""
+        own = self.words_in[: len(self.words_in) - self.beside]
+        return np.bincount(own, minlength=self.size) + np.bincount(self.characters_in, minlength=self.size)
 
 
 _BITS = 21
@@ -213,6 +216,11 @@ def tokens_of(texts: Sequence[str], terms: WordTerms = plain_terms) -> Tokens:
         words_in = words_in[np.fromiter(map(bool, words), np.bool_, len(words))]
         words = list(filter(None, words))
     return Tokens(len(texts), words, words_in, characters, characters_in)
+
+
+def is_unspaced(character: str) -> bool:
+    """Tell whether a character belongs to a script that puts no spaces between words."""
+    return _RUN.match(character) is not None
 
 
 def _names(folded: str, points: NDArray[np.uint32]) -> list[tuple[int, str]]:

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import FILTERS, Chunk
 from ragspine_assets.index.analysis import Analyzer
-from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores, best
+from ragspine_assets.index.languages import ReadDocument
+from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores
+from ragspine_assets.index.query import QueryTerm
 from ragspine_assets.index.tokens import Tokens, in_batches
 from ragspine_assets.natural_order import natural_key
 from ragspine_assets.policy.lattice import Sensitivity, is_restricted, read_label
@@ -72,15 +74,12 @@ class Corpus:
         return len(self.chunks)
 
     def scores(self, query: str, analyzer: Analyzer) -> Scores:
-        """Return each chunk's BM25 score for a query, read by the rules of the chunk's language."""
-        total = np.zeros(len(self.chunks))
-        for terms, languages in self._readings(query, analyzer).items():
-            scores = self.lexical.scores(terms)
-            if len(languages) == len(self.languages.numbers):
-                return scores
-            for language in languages:
-                np.copyto(total, scores, where=self.languages.equals(language))
-        return total
+        """Return each chunk's BM25 score for a query, read by the rules of the languages there are."""
+        return self.lexical.scores(self.read(query, analyzer))
+
+    def read(self, query: str, analyzer: Analyzer) -> list[QueryTerm]:
+        """Return what a query asks for."""
+        return analyzer.query(query, sorted(self.languages.numbers))
 
     def search(
         self, query: str, analyzer: Analyzer, top_k: int, filters: Mapping[str, str], max_label: Sensitivity
@@ -94,19 +93,7 @@ class Corpus:
             filters: values that fields must have.
             max_label: highest label a chunk may have.
         """
-        readings = self._readings(query, analyzer)
-        if len(readings) == 1:
-            return self.lexical.rank(next(iter(readings)), top_k, self._positions(filters, max_label))
-        scores = self.scores(query, analyzer)
-        order = best(scores, top_k, self.allowed(filters, max_label))
-        return order, scores[order]
-
-    def _readings(self, query: str, analyzer: Analyzer) -> dict[tuple[str, ...], list[str]]:
-        """Return the terms of a query, and the languages by whose rules these are its terms."""
-        readings: dict[tuple[str, ...], list[str]] = {}
-        for language in self.languages.numbers:
-            readings.setdefault(tuple(analyzer.terms(query, language)), []).append(language)
-        return readings
+        return self.lexical.rank(self.read(query, analyzer), top_k, self._positions(filters, max_label))
 
     def _positions(self, filters: Mapping[str, str], max_label: Sensitivity) -> NDArray[np.int32] | None:
         key = (max_label, *sorted(filters.items()))
@@ -173,9 +160,7 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
     texts: dict[str, list[Chunk]] = {}
     for chunk in servable:
         texts.setdefault(chunk.doc_id, []).append(chunk)
-    languages = {
-        doc_id: analyzer.language(parts[0].language, (part.text for part in parts)) for doc_id, parts in texts.items()
-    }
+    languages = dict(zip(texts, analyzer.languages(read_documents(texts)), strict=True))
     return Corpus(
         chunks=servable,
         lexical=LexicalIndex.of_tokens(_tokens(servable, languages, analyzer)),
@@ -183,6 +168,12 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
         columns={name: Column.of(getattr(chunk, name) for chunk in servable) for name in FILTER_KEYS},
         ranks=np.fromiter((read_label(chunk.sensitivity).rank for chunk in servable), dtype=np.int8),
     )
+
+
+def read_documents(texts: Mapping[str, Sequence[Chunk]]) -> Iterator[ReadDocument]:
+    """Yield what the language of each document is told by."""
+    for doc_id, parts in texts.items():
+        yield ReadDocument(doc_id.rpartition("/")[0], parts[0].language, (part.text for part in parts))
 
 
 def _tokens(chunks: Sequence[Chunk], languages: Mapping[str, str], analyzer: Analyzer) -> Iterator[Tokens]:

@@ -82,7 +82,7 @@ class NarrativeIndex:
         embedding_backend: adds dense scores; each text is embedded once as long as it stays in the index.
         query_rewriter: gives further variants of a query.
         judge: reorders the hits and cuts them to ``top_n`` (SPEC 4.5).
-        analyzer: ``default``, or ``stemmed`` to match words whatever their ending.
+        analyzer: how texts become terms, see `AnalyzerName`; ``plain`` is SPEC 4.2 to the letter.
         max_chars: longest chunk of what is ingested, in code points.
         overlap_chars: most text that neighbouring chunks of what is ingested share, in code points.
         top_n: how many hits are left after a judge.
@@ -90,7 +90,6 @@ class NarrativeIndex:
 
     Raises:
         ValueError: there is no such analyzer.
-        ImportError: stemming is not installed.
     """
 
     def __init__(

@@ -100,16 +100,19 @@ def _foreign_words(snapshot: Snapshot, words: Mapping[str, str]) -> Iterator[str
     """Yield the documents of words that the index knows although the chunk it finds by them does not hold them."""
     analyzer = make_analyzer(cast("AnalyzerName", snapshot.manifest.analyzer))
     languages, codes = snapshot.chunks.values[INDEX_LANGUAGE], snapshot.chunks.codes[INDEX_LANGUAGE]
+    read = zip(words, analyzer.words(list(words), list(languages)), strict=True)
+    owners = {term: words[word] for word, terms in read for term in (word, *terms)}
     by_chunk: dict[int, list[str]] = {}
     for term in snapshot.lexical.terms:
-        if term in words:
+        if term in owners:
             positions = snapshot.lexical.documents_with(term)
             by_chunk.setdefault(int(positions[0]) if len(positions) else -1, []).append(term)
     for position, terms in by_chunk.items():
         held: set[str] = set()
         if position >= 0:
-            held = set(analyzer.terms(snapshot.chunks.texts()[position], languages[codes[position]]))
-        yield from (words[term] for term in terms if term not in held)
+            text, language = snapshot.chunks.texts()[position], languages[codes[position]]
+            held = {*analyzer.terms(text, language), *analyzer.forms(text, language)}
+        yield from (owners[term] for term in terms if term not in held)
 
 
 def _closed_documents(connection: duckdb.DuckDBPyConnection, limit: int) -> set[str]:

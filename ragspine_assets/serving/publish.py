@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ragspine_assets.errors import SettingError
 from ragspine_assets.index.analysis import Analyzer, AnalyzerName, make_analyzer
+from ragspine_assets.index.languages import ReadDocument
 from ragspine_assets.index.lexical import Texts
 from ragspine_assets.index.snapshot_index import ReleaseRows
 from ragspine_assets.policy import DomainProfile, Sensitivity
@@ -275,7 +276,7 @@ def _build(
         report.seconds["reading the store"] = read - started
         texts = table.texts()
         documents = _documents(table)
-        languages, codes = _languages(documents, texts, table.rows, analyzer, former)
+        languages, codes = _languages(documents, texts, table.rows, analyzer)
         written = time.perf_counter()
         table.write(folder / CHUNKS, languages, codes)
         report.seconds["writing"] = time.perf_counter() - written
@@ -357,29 +358,21 @@ def _documents(table: ChunkTableWriter) -> list[_Document]:
 
 
 def _languages(
-    documents: Sequence[_Document], texts: Texts, rows: int, analyzer: Analyzer, former: Snapshot | None
+    documents: Sequence[_Document], texts: Texts, rows: int, analyzer: Analyzer
 ) -> tuple[list[str], NDArray[np.int32]]:
     """Find by which language's rules each document is read; return these languages, and of each chunk its number."""
-    known = _known_languages(former.chunks) if former is not None else {}
     numbers: dict[str, int] = {}
     codes = np.zeros(rows, np.int32)
-    for document in documents:
-        read_by = known.get((document.doc_id, document.version, document.stated))
-        if read_by is None:
-            read_by = analyzer.language(document.stated, (texts[one] for one in document.positions.tolist()))
+    read = (
+        ReadDocument(
+            document.doc_id.rpartition("/")[0], document.stated, map(texts.__getitem__, document.positions.tolist())
+        )
+        for document in documents
+    )
+    for document, read_by in zip(documents, analyzer.languages(read), strict=True):
         document.read_by = read_by
         codes[document.positions] = numbers.setdefault(read_by, len(numbers))
     return list(numbers) or [""], codes
-
-
-def _known_languages(chunks: PublishedChunks) -> dict[tuple[str, int, str], str]:
-    known = {}
-    for doc_id in chunks.values["doc_id"]:
-        first = int(chunks.of_document(doc_id)[0])
-        stated = chunks.values["language"][chunks.codes["language"][first]]
-        read_by = chunks.values[INDEX_LANGUAGE][chunks.codes[INDEX_LANGUAGE][first]]
-        known[doc_id, int(chunks.numbers["version"][first]), stated] = read_by
-    return known
 
 
 def _places(before: PublishedChunks, documents: Sequence[_Document], texts: Texts) -> NDArray[np.int32] | None:

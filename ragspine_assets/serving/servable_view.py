@@ -224,7 +224,7 @@ _PLURAL = {"graph_node": "nodes", "graph_edge": "edges", "graph_evidence": "evid
 def analyzer_version(analyzer: AnalyzerName) -> str:
     """Return what the terms of a text depend on besides the text: terms of another version are not used again."""
     parts = [f"ragspine_assets {version_of('ragspine_assets')}", f"unicode {unicodedata.unidata_version}"]
-    libraries = ["regex"] + (["PyStemmer", "py3langid"] if analyzer == "stemmed" else [])
+    libraries = ["regex"] + (["PyStemmer"] if analyzer != "plain" else [])
     return ", ".join(parts + [f"{name} {version_of(name)}" for name in libraries])
 
 

@@ -230,7 +230,6 @@ class Snapshot:
 
         Raises:
             ValueError: ``max_label`` is RESTRICTED or no label.
-            ImportError: the snapshot was made with stemming, and stemming is not installed.
         """
         corpus = self._corpus
         if collapse_parents:

@@ -21,10 +21,10 @@ from pathlib import Path
 from ragspine_assets.errors import RagspineError
 from ragspine_assets.serving.signing import TrustedKeys, is_signed
 
-FORMAT = 1
+FORMAT = 3
 """Version of the layout of a snapshot that serves one audience."""
 
-LEVELLED_FORMAT = 2
+LEVELLED_FORMAT = 4
 """Version of the layout of a snapshot with further levels. A reader refuses any other than these two."""
 
 PRODUCT = "ragspine_assets"
