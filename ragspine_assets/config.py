@@ -53,7 +53,10 @@ class ServiceConfig:
     copies: str = _setting("", "Folder of the copies that `ragspine backup` makes; empty for one beside the store.")
     copies_keep: int = _setting(7, "How many copies are kept.")
     backup_cron: str = _setting("", "When a copy is made, as cron writes it; empty for never.")
-    analyzer: str = _setting("default", "How texts become search terms: `default` (stems and spellings), `stemmed` or `plain` (words as they are).")
+    analyzer: str = _setting(
+        "default",
+        "How texts become search terms: `default` (stems and spellings), `stemmed` or `plain` (words as they are).",
+    )
     chunker: str = _setting("none", "How documents are cut, as `make_chunker` reads it.")
     max_chars: int = _setting(480, "Longest chunk, in code points.")
     overlap_chars: int = _setting(80, "How much of a chunk may be carried into the next, in code points.")

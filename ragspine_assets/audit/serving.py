@@ -389,8 +389,7 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
         documents.append(analyzer.terms(texts[position], language))
         beside.append(analyzer.forms(texts[position], language))
     held = [
-        Counter(filter(wanted.__contains__, [*tokens, *forms]))
-        for tokens, forms in zip(documents, beside, strict=True)
+        Counter(filter(wanted.__contains__, [*tokens, *forms])) for tokens, forms in zip(documents, beside, strict=True)
     ]
     lengths, counted = lexical.lengths(), np.fromiter(map(len, documents), np.int64, len(documents))
     wrong = int((lengths[read] != counted).sum())

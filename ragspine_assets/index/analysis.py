@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -148,7 +149,11 @@ class StemmingAnalyzer:
         """Return what a query asks for, see `Analyzer`."""
         words: list[str] = []
         tokens_by(text, lambda found: words.extend(found) or found)
-        asked = [_asked(word, terms, languages) for word, terms in zip(words, self.words(words, languages), strict=True) if terms]
+        asked = [
+            _asked(word, terms, languages)
+            for word, terms in zip(words, self.words(words, languages), strict=True)
+            if terms
+        ]
         known = set(words)
         for form in dict.fromkeys(form for _, form in forms(folded_width(text))):
             whole = form.removeprefix(WHOLE)
@@ -159,7 +164,7 @@ class StemmingAnalyzer:
                 variants = [(_read(form, languages), _PART)]
             if form not in known:
                 asked.append(QueryTerm((), tuple((term, weight) for terms, weight in variants for term in terms)))
-        for first, second in zip(words[:_NEIGHBOURS], words[1:_NEIGHBOURS], strict=False):
+        for first, second in pairwise(words[:_NEIGHBOURS]):
             number = first.isdecimal() or second.isdecimal()
             if number or min(len(first), len(second)) >= _SHORT:
                 variants = [(term, _JOINED) for term in _read(first + second, languages)]

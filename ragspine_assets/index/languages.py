@@ -8,8 +8,8 @@ tells languages apart takes seconds to load and a millisecond for each document;
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -74,11 +74,14 @@ class ReadDocument:
         folder: where it is; documents of one folder tend to be written in one language.
         stated: its language by its metadata, ``''`` if unknown.
         beginning: its first texts, read only as far as needed.
+        rank: how closed it is; only documents that are as open, or more, tell about it, so that who may see it is served
+            as if there were no others.
     """
 
     folder: str
     stated: str
     beginning: Iterable[str]
+    rank: int = 0
 
 
 @cache
@@ -105,22 +108,23 @@ def languages_of(documents: Iterable[ReadDocument]) -> list[str]:
     """
     stated: list[str] = []
     found: list[Counter[str]] = []
-    folders: list[str] = []
+    places: list[tuple[str, int]] = []
     for document in documents:
         code = stated_language(document.stated)
         stated.append(code)
         found.append(Counter() if code else _function_words(document.beginning))
-        folders.append(document.folder)
+        places.append((document.folder, document.rank))
     own = [code or _most(hits) for code, hits in zip(stated, found, strict=True)]
-    everywhere = Counter(filter(None, own))
-    nearby: dict[str, Counter[str]] = {}
-    for folder, code in zip(folders, own, strict=True):
-        counts = nearby.setdefault(folder, Counter())
-        if code:
-            counts[code] += 1
+    ranks = sorted({rank for _, rank in places})
+    everywhere: dict[int, Counter[str]] = {rank: Counter() for rank in ranks}
+    nearby: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for (folder, own_rank), code in zip(places, own, strict=True):
+        for rank in ranks[ranks.index(own_rank) :] if code else ():
+            everywhere[rank][code] += 1
+            nearby[folder, rank][code] += 1
     languages = []
-    for code, hits, folder in zip(stated, found, folders, strict=True):
-        language = code or _most(_with_prior(hits, nearby[folder], everywhere))
+    for code, hits, place in zip(stated, found, places, strict=True):
+        language = code or _most(_with_prior(hits, nearby[place], everywhere[place[1]]))
         languages.append(language if stemmer(language) is not None else "")
     return languages
 
@@ -151,8 +155,3 @@ def _with_prior(hits: Counter[str], nearby: Counter[str], everywhere: Counter[st
         for code, number in counts.items():
             weighted[code] = weighted.get(code, 0.0) + worth * number / total
     return weighted
-
-
-def languages_present(languages: Sequence[str]) -> tuple[str, ...]:
-    """Return the different languages, sorted: by whose rules a query has to be read."""
-    return tuple(sorted(set(languages)))

@@ -203,23 +203,22 @@ class LexicalIndex:
         documents = self._bm25.scores["indices"][entries]
         return idf * tf * (K1 + 1) / (tf + self._norms[documents])
 
-    def _entries(self, query: Iterable[str | QueryTerm]) -> list[tuple[int, int, float]]:
-        """Return where the entries of each term begin and end, and what it weighs, for those that the index knows."""
+    def _entries(self, query: Iterable[str | QueryTerm]) -> list[tuple[str, int, int, float]]:
+        """Return each term that the index knows, where its entries begin and end, and what it weighs."""
         if self._bm25 is None:
             return []
-        found: list[tuple[int, int, float]] = []
+        found: list[tuple[str, int, int, float]] = []
         for asked in query:
             if isinstance(asked, str):
                 if (span := self._span(asked)) is not None:
-                    found.append((*span, _idf(self._size, span[1] - span[0])))
+                    found.append((asked, *span, _idf(self._size, span[1] - span[0])))
                 continue
-            spans = [span for term in asked.terms if (span := self._span(term)) is not None]
-            frequency = min(sum(end - begin for begin, end in spans), self._size)
-            idf = _idf(self._size, frequency)
+            spans = [(term, *span) for term in asked.terms if (span := self._span(term)) is not None]
+            idf = _idf(self._size, min(sum(end - begin for _, begin, end in spans), self._size))
             found += [(*span, idf) for span in spans]
             for term, weight in asked.variants:
                 if term not in asked.terms and (span := self._span(term)) is not None:
-                    found.append((*span, weight * min(idf, _idf(self._size, span[1] - span[0]))))
+                    found.append((term, *span, weight * min(idf, _idf(self._size, span[1] - span[0]))))
         return found
 
     def _span(self, term: str) -> tuple[int, int] | None:
@@ -237,10 +236,21 @@ class LexicalIndex:
             query: terms, or what stands for several of them; a term alone is a `QueryTerm` of one.
         """
         total = np.zeros(self._size)
-        for begin, end, idf in self._entries(query):
+        for _, begin, end, idf in self._entries(query):
             assert self._bm25 is not None
             np.add.at(total, self._bm25.scores["indices"][begin:end], self._exact(idf, slice(begin, end)))
         return total
+
+    def explain(self, query: Iterable[str | QueryTerm], position: int) -> dict[str, tuple[int, float]]:
+        """Return the terms that a document is found by, how often a query asks for each, and what that adds to its score."""
+        found: dict[str, tuple[int, float]] = {}
+        for term, begin, end, idf in self._entries(query):
+            assert self._bm25 is not None
+            place = begin + int(np.searchsorted(self._bm25.scores["indices"][begin:end], position))
+            if place < end and self._bm25.scores["indices"][place] == position:
+                times, score = found.get(term, (0, 0.0))
+                found[term] = times + 1, score + self._exact(idf, slice(place, place + 1)).item()
+        return found
 
     def rank(
         self, query: Iterable[str | QueryTerm], top_k: int, allowed: NDArray[np.integer] | None = None
@@ -264,7 +274,7 @@ class LexicalIndex:
             rough.fill(0.0)
         except IndexError:
             rough = np.zeros(self._size, np.float32)
-        for begin, end, idf in entries:
+        for _, begin, end, idf in entries:
             own = _idf(self._size, end - begin)
             scores = data[begin:end]
             np.add.at(rough, documents[begin:end], scores if idf == own else scores * np.float32(idf / own))
@@ -275,7 +285,7 @@ class LexicalIndex:
         self._rough.append(rough)
         candidates = found if allowed is None else allowed[found]
         exact = np.zeros(len(candidates))
-        for begin, end, idf in entries:
+        for _, begin, end, idf in entries:
             place = np.searchsorted(documents[begin:end], candidates.astype(np.int32))
             place[place == end - begin] = 0
             holds = documents[begin:end][place] == candidates

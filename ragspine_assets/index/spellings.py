@@ -31,7 +31,9 @@ _MOST_PARTS = 5
 
 _HYPHENS = regex.compile(r"-\s*\n\s*|[-\u2010\u2011_]")
 _INITIALS = regex.compile(r"\p{L}(?:\.\p{L})+")
-_GROUPED = regex.compile(r"(?<![\p{L}\d.,'\u2019])\d{1,3}(?:([.,'\u2019 \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?(?![\d])")
+_GROUPED = regex.compile(
+    r"(?<![\p{L}\d.,'\u2019])\d{1,3}(?:([.,'\u2019 \u00a0\u202f])\d{3})(?:\1\d{3})*(?:[.,]\d+)?(?![\d])"
+)
 _DECIMAL = regex.compile(r"(\d+)[.,](\d+)")
 _VERSION = regex.compile(r"\p{L}?\d+(?:\.\d+){2,}")
 _YEAR_FIRST = regex.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})")
@@ -39,7 +41,9 @@ _YEAR_LAST = regex.compile(r"(\d{1,2})([-/.])(\d{1,2})\2(\d{4})")
 _CONTRACTION = regex.compile(r"(?V1)(?:o['\u2019]\p{L}+|\p{L}+['\u2019](?:s|t|d|m|re|ve|ll))", regex.IGNORECASE)
 _CAMEL = regex.compile(r"(?V1)[\p{L}\p{N}]*(?:[\p{Ll}\p{N}]\p{Lu}|\p{Lu}{2}\p{Ll}{2})[\p{L}\p{N}]*")
 _CAMEL_PARTS = regex.compile(r"\p{Lu}+(?!\p{Ll})|\p{Lu}?\p{Ll}+|\p{N}+")
-_MIXED = regex.compile(r"(?V1)(?<![\p{L}\p{N}\p{M}])(?:[A-Za-z]+[0-9][A-Za-z0-9]*|[0-9]+[A-Za-z][A-Za-z0-9]*)(?![\p{L}\p{N}\p{M}])")
+_MIXED = regex.compile(
+    r"(?V1)(?<![\p{L}\p{N}\p{M}])(?:[A-Za-z]+[0-9][A-Za-z0-9]*|[0-9]+[A-Za-z][A-Za-z0-9]*)(?![\p{L}\p{N}\p{M}])"
+)
 _MIXED_PARTS = regex.compile(r"[0-9]+|[a-z]+")
 _UNITS = (
     "nm µm μm um mm cm dm m km ft yd mi mg kg g t lb oz ml cl dl l mw w kw gw kwh mwh gwh va kva v mv kv ma ah mah hz khz "
@@ -78,7 +82,8 @@ _DAY_MONTH = regex.compile(
     regex.IGNORECASE,
 )
 _MONTH_DAY = regex.compile(
-    rf"(?<![\p{{L}}\p{{N}}])({_MONTH})\.?[ \u00a0](\d{{1,2}})(?:st|nd|rd|th)?,?[ \u00a0](\d{{4}})(?!\d)", regex.IGNORECASE
+    rf"(?<![\p{{L}}\p{{N}}])({_MONTH})\.?[ \u00a0](\d{{1,2}})(?:st|nd|rd|th)?,?[ \u00a0](\d{{4}})(?!\d)",
+    regex.IGNORECASE,
 )
 _HAN_DATE = regex.compile(r"(\d{4})年(\d{1,2})月(\d{1,2})[日号號]")
 _LONGEST = 120
@@ -175,7 +180,9 @@ def _segments(points: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> Iterator[
     after = kinds[np.minimum(places + 1, len(kinds) - 1)]
     after[places + 1 >= len(kinds)] = _OTHER
     word_before, word_after = _IS_WORD[before], _IS_WORD[after]
-    telling = _LETTER_AND_DIGIT[pairs] | (_LAST_CAPITAL[pairs] & (before == _UPPER)) | (_SIGN_BEFORE[pairs] & word_before)
+    telling = (
+        _LETTER_AND_DIGIT[pairs] | (_LAST_CAPITAL[pairs] & (before == _UPPER)) | (_SIGN_BEFORE[pairs] & word_before)
+    )
     # What stands between a number and its unit, a code and its number, a day and its month, the parts of a broken word.
     leading = places[_BEFORE_NUMBER[pairs] & word_before] - 1
     trailing = places[
@@ -239,11 +246,9 @@ def _date(year: str, month: str | int, day: str) -> Iterator[str]:
 
 
 def _of_grouped(match: regex.Match[str]) -> Iterator[str]:
-    whole, rest, part = match.group(), "", match.group(1)
-    decimals = regex.search(rf"[.,](?!{regex.escape(part)})\d+\Z", whole) if part in ".," else None
-    if decimals and decimals.group()[0] != part:
-        whole, rest = whole[: decimals.start()], "." + decimals.group()[1:]
-    elif part not in ".," and (decimals := regex.search(r"[.,]\d+\Z", whole)):
+    whole, rest = match.group(), ""
+    decimals = regex.search(r"[.,]\d+\Z", whole)
+    if decimals is not None and decimals.group()[0] != match.group(1):
         whole, rest = whole[: decimals.start()], "." + decimals.group()[1:]
     yield regex.sub(r"\D", "", whole) + rest
 

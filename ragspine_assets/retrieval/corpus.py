@@ -173,7 +173,8 @@ def build_corpus(chunks: Iterable[Chunk], analyzer: Analyzer) -> Corpus:
 def read_documents(texts: Mapping[str, Sequence[Chunk]]) -> Iterator[ReadDocument]:
     """Yield what the language of each document is told by."""
     for doc_id, parts in texts.items():
-        yield ReadDocument(doc_id.rpartition("/")[0], parts[0].language, (part.text for part in parts))
+        rank = read_label(parts[0].sensitivity).rank
+        yield ReadDocument(doc_id.rpartition("/")[0], parts[0].language, (part.text for part in parts), rank)
 
 
 def _tokens(chunks: Sequence[Chunk], languages: Mapping[str, str], analyzer: Analyzer) -> Iterator[Tokens]:

@@ -213,15 +213,18 @@ class View:
         position = self.snapshot.position(chunk_id)
         if position is None:
             return {}
-        chunks, lexical = self.snapshot.chunks, self.snapshot.lexical
-        language = chunks.values["index_language"][chunks.codes["index_language"].item(position)]
-        terms = self._analyzer.terms(query, language)
+        lexical = self.snapshot.lexical
+        asked = self._analyzer.query(query, sorted(self.snapshot.chunks.values["index_language"]))
         return {
             "length": int(lexical.lengths()[position]),
             "terms": [
-                {"term": term, "times_asked": terms.count(term), "passages_with_it": len(lexical.documents_with(term))}
-                | {"score": float(lexical.scores([term])[position]) * terms.count(term)}
-                for term in dict.fromkeys(terms)
+                {
+                    "term": term,
+                    "times_asked": times,
+                    "passages_with_it": len(lexical.documents_with(term)),
+                    "score": score,
+                }
+                for term, (times, score) in lexical.explain(asked, position).items()
             ],
         }
 

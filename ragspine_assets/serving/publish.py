@@ -334,6 +334,7 @@ class _Document:
         version: its version.
         stated: its language by its metadata.
         positions: of its chunks, ascending.
+        rank: of its label in the lattice.
         read_by: by which language's rules it is read.
     """
 
@@ -341,19 +342,21 @@ class _Document:
     version: int
     stated: str
     positions: NDArray[np.intp]
+    rank: int
     read_by: str = ""
 
 
 def _documents(table: ChunkTableWriter) -> list[_Document]:
     names, codes = table.repeated("doc_id")
     languages, language_codes = table.repeated("language")
-    versions = table.numbers("version")
+    versions, ranks = table.numbers("version"), table.ranks()
     order = np.argsort(codes, kind="stable")
     behind = np.cumsum(np.bincount(codes, minlength=len(names))) if names else []
     found = []
     for name, positions in zip(names, np.split(order, behind[:-1]) if names else [], strict=True):
         first = int(positions[0])
-        found.append(_Document(name, int(versions[first]), languages[language_codes.item(first)], positions))
+        stated = languages[language_codes.item(first)]
+        found.append(_Document(name, int(versions[first]), stated, positions, ranks.item(first)))
     return found
 
 
@@ -365,7 +368,10 @@ def _languages(
     codes = np.zeros(rows, np.int32)
     read = (
         ReadDocument(
-            document.doc_id.rpartition("/")[0], document.stated, map(texts.__getitem__, document.positions.tolist())
+            document.doc_id.rpartition("/")[0],
+            document.stated,
+            map(texts.__getitem__, document.positions.tolist()),
+            document.rank,
         )
         for document in documents
     )

@@ -81,7 +81,15 @@ def test_a_mark_that_makes_another_letter_is_seen_by_the_rules() -> None:
 @pytest.mark.parametrize("language", ["en", "it", "ru", ""])
 def test_many_texts_have_the_stems_that_each_of_them_has(language: str) -> None:
     analyzer = StemmingAnalyzer()
-    texts = [ENGLISH, ITALIAN, CHINESE, "новая attività in C++", "The L-2231 has 40 kW,\nChunkStore", "", "🚀 mainte-\nnance"]
+    texts = [
+        ENGLISH,
+        ITALIAN,
+        CHINESE,
+        "новая attività in C++",
+        "The L-2231 has 40 kW,\nChunkStore",
+        "",
+        "🚀 mainte-\nnance",
+    ]
     tokens = analyzer.tokens(texts, language)
     assert counts_of(tokens) == [
         Counter([*analyzer.terms(text, language), *analyzer.forms(text, language)]) for text in texts
