@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -63,6 +63,10 @@ DEFAULT_KEEP = 3
 """How many snapshots are kept, the current one among them."""
 
 
+Gate = Callable[[Snapshot, Snapshot | None], str]
+"""Judges a new release beside the one that is served, if there is one; returns why it must not be current, or ``''``."""
+
+
 class PublishingRefused(SnapshotError):
     """Nothing was published, and what was current stays so unless it holds a document whose label was raised."""
 
@@ -72,8 +76,10 @@ class PublishReport:
     """What publishing did.
 
     Attributes:
-        manifest: of the current snapshot.
+        manifest: of the current snapshot; of the one that was held back where nothing is current.
         published: whether another snapshot is current than before.
+        held_back: name of a snapshot that was built and kept, but is not current; ``''`` if there is none.
+        why_held_back: the reason, a part of a sentence.
         documents: what changed since the last one: ``new``, ``changed``, ``unchanged``, ``gone``.
         chunks_read: chunks whose terms were found anew.
         chunks_reused: chunks whose terms were known from the last snapshot.
@@ -86,6 +92,8 @@ class PublishReport:
 
     manifest: Manifest
     published: bool = False
+    held_back: str = ""
+    why_held_back: str = ""
     documents: dict[str, int] = field(default_factory=dict)
     chunks_read: int = 0
     chunks_reused: int = 0
@@ -107,6 +115,7 @@ def publish_snapshot(
     profile: DomainProfile | None = None,
     levels: Sequence[str] = (),
     signing_key: str | Path | None = None,
+    gate: Gate | None = None,
 ) -> PublishReport:
     """Publish what the store may serve now; where nothing changed, nothing is published again.
 
@@ -124,6 +133,8 @@ def publish_snapshot(
         levels: labels below ``max_label`` up to which somebody is served too (SPEC 8.3): each gets indexes and a graph view
             of its own, over the same texts. What is not below is left out: it needs none.
         signing_key: file of the private Ed25519 key that signs the manifest, PEM; None for no signature (SPEC 8.5).
+        gate: what it holds back is built, proved and kept under its name, and the former snapshot stays current, unless
+            a label in that one was raised.
 
     Raises:
         PublishingRefused: a check failed, or the built snapshot holds something of a document it must not hold.
@@ -154,21 +165,43 @@ def publish_snapshot(
                     manifest = survey(connection, max_label=label, analyzer=analyzer, published_at=now, levels=served)
                 former = current.result()
             compared = time.perf_counter()
+            beside = None if former is None or former.path in raised else former
             if manifest.name in held_back_names(root):
                 report = _held_back(manifest, former, raised)
             else:
-                report = _bring_up_to_date(connection, root, manifest, terms, former, profile, key)
+                judge = _Judge(gate, beside) if gate else None
+                report = _bring_up_to_date(connection, root, manifest, terms, former, profile, key, judge)
             report.seconds["comparing"] = compared - started
+            mark_held_back(root, report.held_back or None)
         except BaseException:
             # What must not be served any more is not served, whatever else went wrong.
             _withdraw(root, raised)
             raise
+        ours = {manifest.name, report.manifest.name}
         report.withdrawn = _withdraw(root, [folder for folder in raised if folder.name != manifest.name])
-        kept = [folder for folder in snapshot_folders(root) if folder.name != report.manifest.name]
-        surplus = kept[: max(len(kept) - (keep - 1), 0)]
+        kept = [folder for folder in snapshot_folders(root) if folder.name not in ours]
+        surplus = kept[: max(len(kept) - (keep - len(ours)), 0)]
         report.pruned = _delete(root, surplus)
     report.bytes = sum(entry.bytes for entry in report.manifest.files.values())
     return report
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """The gate, and the release that is served while it decides."""
+
+    gate: Gate
+    served: Snapshot | None
+
+    def holds_back(self, candidate: Snapshot, report: PublishReport) -> bool:
+        started = time.perf_counter()
+        report.why_held_back = self.gate(candidate, self.served)
+        report.seconds["judging quality"] = time.perf_counter() - started
+        if not report.why_held_back:
+            return False
+        report.held_back, report.published = candidate.manifest.name, False
+        report.manifest = self.served.manifest if self.served else candidate.manifest
+        return True
 
 
 def _now() -> str:
@@ -183,6 +216,7 @@ def _bring_up_to_date(
     former: Snapshot | None,
     profile: DomainProfile | None,
     key: Ed25519PrivateKey | None,
+    judge: _Judge | None,
 ) -> PublishReport:
     if former is not None and former.path.name == manifest.name:
         _sign(former.path, key)
@@ -193,7 +227,8 @@ def _bring_up_to_date(
         report = PublishReport(again.manifest, True, _changes(former.chunks if former else None, again.chunks))
         os.utime(again.path)
         _sign(again.path, key)
-        make_current(root, manifest.name)
+        if judge is None or not judge.holds_back(again, report):
+            make_current(root, manifest.name)
         return report
     remove_folder(root / manifest.name)
     report = PublishReport(manifest, True)
@@ -212,10 +247,12 @@ def _bring_up_to_date(
         report.seconds["proving isolation"] = time.perf_counter() - proving
         report.documents = _changes(former.chunks if former else None, built.chunks)
         _sign(building, key)
+        held_back = judge is not None and judge.holds_back(built, report)
         give_name(building, manifest.name)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    make_current(root, manifest.name)
+    if not held_back:
+        make_current(root, manifest.name)
     return report
 
 
