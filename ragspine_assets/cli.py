@@ -433,6 +433,93 @@ def restore(
     )
 
 
+Questions = Annotated[
+    str,
+    typer.Option("--questions", metavar="FILE", help="Golden questions.", envvar=environment_name("questions")),
+]
+
+
+@app.command()
+def evaluate(
+    against: Annotated[
+        str, typer.Option(metavar="NAME", help="Compare with this kept snapshot, by its name or folder.")
+    ] = "",
+    questions: Questions = "",
+    snapshots: Snapshots = "",
+    as_json: Json = False,
+) -> None:
+    """Ask a snapshot the golden questions: how well it answers, and whether it answers worse than another.
+
+    Exit code 1 when it is significantly worse than the one it is compared with, or below RAGSPINE_QUALITY_FLOOR.
+    """
+    from ragspine_assets.evaluation.comparison import compare, power_line
+    from ragspine_assets.evaluation.gate import below_floor, worse
+    from ragspine_assets.evaluation.measures import evaluate as judge
+    from ragspine_assets.evaluation.measures import measure_names
+    from ragspine_assets.evaluation.questions import QuestionsError, read_questions
+
+    config = _config(snapshots, "")
+    path = questions or config.questions
+    if not path:
+        raise QuestionsError("Name the golden questions: --questions FILE. `ragspine questions` drafts some.")
+    golden = read_questions(path)
+    snapshot = _snapshot(snapshots)
+    now = judge(snapshot, golden)
+    compared = None
+    if against:
+        beside = Path(against) if Path(against).is_dir() else snapshot.path.parent / against
+        compared = compare(judge(_snapshot(str(beside)), golden), now)
+    problem = below_floor(now, config.quality_floor) or (worse(compared) if compared else "")
+    stale = [one.question.number for one in now.stale()]
+    if as_json:
+        _print_json(
+            {
+                "snapshot": now.snapshot,
+                "questions": [
+                    {"line": one.question.number, "question": one.question.text, "stale": one.stale, **one.values}
+                    for one in now.judged
+                ],
+                "means": now.table(),
+                "against": asdict(compared) if compared else None,
+                "problem": problem,
+            }
+        )
+    else:
+        console = _console()
+        shown = [name.replace("passage in ", "in ") for name in measure_names()]
+        rows = [
+            [f"{row['by']} {row['value']}".strip(), row["questions"], *(f"{row[name]:.3f}" for name in measure_names())]
+            for row in now.table()
+        ]
+        _table(console, f"{now.snapshot}", ("questions", "n", *shown), rows)
+        if stale:
+            console.print(_line(f"stale, not counted: the questions of lines {', '.join(map(str, stale))}", "yellow"))
+        if compared:
+            console.print(
+                f"{compared.measure} {compared.after:.3f}, before {compared.before:.3f} "
+                f"({compared.questions} questions, p = {compared.p_worse:.3f})."
+            )
+            lost = [[one.number, one.text, f"{old:.3f}", f"{new:.3f}"] for one, old, new in compared.worse]
+            _table(console, "got worse", ("line", "question", "before", "now"), lost)
+        console.print(power_line(len(now.judged) - len(stale)))
+        if problem:
+            console.print(_line(f"{now.snapshot} is worse: {problem}.", "red"))
+    if problem:
+        raise typer.Exit(1)
+
+
+@app.command()
+def questions(
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many at most.")] = 50,
+    snapshots: Snapshots = "",
+) -> None:
+    """Draft golden questions from what is published, as CSV on the terminal: edit them before they judge anything."""
+    from ragspine_assets.evaluation.drafts import draft_questions
+    from ragspine_assets.evaluation.questions import write_questions
+
+    typer.echo(write_questions(draft_questions(_snapshot(snapshots), count)), nl=False)
+
+
 @app.command()
 def labels(store: Store = "", as_json: Json = False) -> None:
     """Say why documents have their labels: carried labels, markings, keywords, patterns, reasons, and what is wrong."""

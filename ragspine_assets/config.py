@@ -15,6 +15,7 @@ DEFAULT_STORE = "data/ragspine.duckdb"
 DEFAULT_PROFILE = "data/profile.toml"
 DEFAULT_FACTS = "data/facts"
 DEFAULT_CLIENTS = "clients.toml"
+DEFAULT_QUESTIONS = "data/questions.tsv"
 
 
 T = TypeVar("T")
@@ -50,6 +51,12 @@ class ServiceConfig:
         "", "Files of public keys, separated by commas: readers refuse what none of them signed."
     )
     snapshot_keep: int = _setting(3, "How many snapshots are kept, the current one among them.")
+    questions: str = _setting(
+        DEFAULT_QUESTIONS, "Golden questions, CSV or TSV, that a release is judged by; empty for none."
+    )
+    quality_floor: float = _setting(
+        0.0, "Lowest nDCG@10 on them that a release may have to become current; 0 for none."
+    )
     copies: str = _setting("", "Folder of the copies that `ragspine backup` makes; empty for one beside the store.")
     copies_keep: int = _setting(7, "How many copies are kept.")
     backup_cron: str = _setting("", "When a copy is made, as cron writes it; empty for never.")
@@ -111,7 +118,7 @@ class ServiceConfig:
                 given[setting.name] = _parse(name, environment[name].strip(), setting.default)
         source = str(given.get("source", DEFAULT_SOURCE))
         if os.path.realpath(source) != os.path.realpath(DEFAULT_SOURCE):
-            given = {"profile": "", "facts": "", "review": "", **given}
+            given = {"profile": "", "facts": "", "review": "", "questions": "", **given}
             if "store" not in given:
                 # Imported here: these libraries take longer to load than a command line may take to answer.
                 from .pipeline import suggested_store

@@ -21,6 +21,7 @@ from .resources import (
     FactsResource,
     LLMProviderResource,
     ProfileResource,
+    QuestionsResource,
     RelationExtractorResource,
     ReviewResource,
     SnapshotsResource,
@@ -81,6 +82,7 @@ def build_defs(
             clients=config.clients_file(),
             signing_key=config.signing_key,
         ),
+        "questions": QuestionsResource(path=config.questions, floor=config.quality_floor),
         "relation_extractor": RelationExtractorResource(**extractor_settings(config)),  # pyright: ignore[reportArgumentType]
         "llm_provider": LLMProviderResource(
             model=config.llm_model,

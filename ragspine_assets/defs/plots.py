@@ -103,6 +103,20 @@ def stacked_bars(
     return _picture(figure, words)
 
 
+def course(values: Sequence[float], words: str) -> MarkdownMetadataValue:
+    """Draw how a share between 0 and 1 went from run to run, the last value in words."""
+    figure, axes = _axes(6.4, 2.2)
+    axes.plot(range(1, len(values) + 1), values, color="#4f43dd", marker="o", markersize=3, lw=1.2)
+    axes.set_ylim(min(0.9, *values) - 0.05, 1.02)
+    axes.set_xlim(0.5, len(values) + 0.5)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("runs, the latest at the right", fontsize=9, color=_INK)
+    if values:
+        axes.annotate(f"{values[-1]:.3f}", (len(values), values[-1]), (0, 6), textcoords="offset points", fontsize=9)
+    axes.set_title(words, fontsize=10, loc="left", color=_INK)
+    return _picture(figure, words)
+
+
 def to_the_pixel(counts: Sequence[int]) -> list[int]:
     """Round counts to what a histogram of them can show: what nobody could see is no reason to draw it again."""
     step = max(max(counts, default=0) // _BAR_PIXELS, 1)

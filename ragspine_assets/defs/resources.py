@@ -21,6 +21,7 @@ from ragspine_assets.chunking.factory import chunker_names
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, read_metadata_table
 from ragspine_assets.errors import SettingError
+from ragspine_assets.evaluation.questions import GoldenQuestion, read_questions
 from ragspine_assets.graph import (
     RelationExtractor,
     ReviewDecision,
@@ -334,6 +335,23 @@ class FactsResource(_Strict):
     SETTINGS: ClassVar[Mapping[str, str]] = {"path": "facts"}
 
     path: str = Field("data/facts", description="Folder or file of facts, CSV or Parquet; empty for none.")
+
+
+class QuestionsResource(_Strict):
+    """The golden set by which releases are judged."""
+
+    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "questions", "floor": "quality_floor"}
+
+    path: str = Field("", description="Golden questions, CSV or TSV; empty for none.")
+    floor: float = Field(0.0, ge=0, le=1, description="Lowest nDCG@10 of a release; 0 for none.")
+
+    def read(self) -> list[GoldenQuestion]:
+        """Read the questions; without a file there are none.
+
+        Raises:
+            QuestionsError: the file cannot be read; the message names file, line and what is allowed.
+        """
+        return read_questions(self.path) if self.path else []
 
 
 class SnapshotsResource(_Strict):

@@ -36,7 +36,7 @@ class Judged:
 
     Attributes:
         question: the question.
-        values: every measure by name; empty where it is stale.
+        values: every measure by name; empty where it is stale; without shares where no passage is expected.
         labels: highest label of what is expected, ``''`` where it is stale.
     """
 
@@ -83,7 +83,10 @@ class Evaluation:
         order = ("all", "language", "label", "topic")
         return [
             {"by": by, "value": value, "questions": len(members)}
-            | {name: round(_mean(one.values[name] for one in members), 4) for name in measure_names()}
+            | {
+                name: round(_mean(one.values[name] for one in members if name in one.values), 4)
+                for name in measure_names()
+            }
             for (by, value), members in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
         ]
 
@@ -93,10 +96,24 @@ def measure_names() -> tuple[str, ...]:
     return (*RANKED, *(f"passage in {budget}" for budget in BUDGETS))
 
 
+_LAST: dict[tuple[str, str], Evaluation] = {}
+_REMEMBERED = 4
+
+
+def evaluate_once(snapshot: Snapshot, questions: Sequence[GoldenQuestion]) -> Evaluation:
+    """Return what `evaluate` does; the last few evaluations of this process are remembered, as a release never changes."""
+    key = (snapshot.manifest.digest, repr(questions))
+    if key not in _LAST:
+        while len(_LAST) >= _REMEMBERED:
+            _LAST.pop(next(iter(_LAST)))
+        _LAST[key] = evaluate(snapshot, questions)
+    return _LAST[key]
+
+
 def evaluate(snapshot: Snapshot, questions: Sequence[GoldenQuestion]) -> Evaluation:
     """Ask a snapshot every question of a golden set.
 
-    A hit counts where its text holds an expected passage, or the larger half of one that chunks cut; of several hits on one
+    A hit counts where its text holds an expected passage, or is half of one that chunks cut, or holds half of it; of several hits on one
     passage the first counts. Where only a document is expected, its first hit does.
 
     Args:
@@ -116,12 +133,12 @@ def evaluate(snapshot: Snapshot, questions: Sequence[GoldenQuestion]) -> Evaluat
             continue
         key = str(position)
         snippets = retriever.retrieve(question.text, filters=question.filters, top_k=DEPTH)
-        relevant[key] = {name: 1 for name in targets}
+        relevant[key] = dict.fromkeys(targets, 1)
         ranked[key] = _ranking([str(snippet["chunk_id"]) for snippet in snippets], targets)
         passages = [target.passage for target in targets.values() if target.passage]
         shares[key] = {
-            f"passage in {budget}": _share(build_context(snippets, budget_chars=budget), passages) if passages else 0.0
-            for budget in BUDGETS
+            f"passage in {budget}": _share(build_context(snippets, budget_chars=budget), passages)
+            for budget in (BUDGETS if passages else ())
         }
     values: dict[str, dict[str, float]] = defaultdict(dict)
     parsed = {ir_measures.parse_measure(name): name for name in RANKED}
@@ -205,7 +222,9 @@ class _Places:
         if passage not in joined and not _cut_apart(passage, list(texts.values())):
             return []
         shares = {position: _overlap(text, passage) for position, text in texts.items()}
-        return [position for position, share in shares.items() if share >= _HALF * len(passage)]
+        return [
+            position for position, share in shares.items() if share >= _HALF * min(len(passage), len(texts[position]))
+        ]
 
     def _search(self, passages: set[str]) -> dict[str, list[int]]:
         wanted = sorted(passages)

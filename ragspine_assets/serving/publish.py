@@ -44,6 +44,7 @@ from ragspine_assets.serving.snapshot_files import (
     held_back_names,
     make_current,
     mark_withdrawn,
+    mark_worse,
     publishing,
     read_manifest,
     remove_folder,
@@ -78,28 +79,26 @@ class PublishReport:
     Attributes:
         manifest: of the current snapshot; of the one that was held back where nothing is current.
         published: whether another snapshot is current than before.
-        held_back: name of a snapshot that was built and kept, but is not current; ``''`` if there is none.
-        why_held_back: the reason, a part of a sentence.
         documents: what changed since the last one: ``new``, ``changed``, ``unchanged``, ``gone``.
         chunks_read: chunks whose terms were found anew.
         chunks_reused: chunks whose terms were known from the last snapshot.
         withdrawn: kept snapshots that were deleted because a label was raised.
         pruned: kept snapshots that were deleted because there are newer ones.
-        held_back: what would have been published, had nobody rolled back from it; ``''`` otherwise.
+        held_back: what would be current, had nobody rolled back from it and did it not answer worse; ``''`` otherwise.
+        why_held_back: how it answers worse, a part of a sentence; ``''`` otherwise.
         bytes: size of the current snapshot.
         seconds: time by part of the work.
     """
 
     manifest: Manifest
     published: bool = False
-    held_back: str = ""
-    why_held_back: str = ""
     documents: dict[str, int] = field(default_factory=dict)
     chunks_read: int = 0
     chunks_reused: int = 0
     withdrawn: list[str] = field(default_factory=list)
     pruned: list[str] = field(default_factory=list)
     held_back: str = ""
+    why_held_back: str = ""
     bytes: int = 0
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -172,7 +171,7 @@ def publish_snapshot(
                 judge = _Judge(gate, beside) if gate else None
                 report = _bring_up_to_date(connection, root, manifest, terms, former, profile, key, judge)
             report.seconds["comparing"] = compared - started
-            mark_held_back(root, report.held_back or None)
+            mark_worse(root, report.held_back if report.why_held_back else None)
         except BaseException:
             # What must not be served any more is not served, whatever else went wrong.
             _withdraw(root, raised)

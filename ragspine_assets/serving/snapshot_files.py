@@ -31,6 +31,7 @@ PRODUCT = "ragspine_assets"
 CURRENT = "CURRENT"
 WITHDRAWN = "WITHDRAWN"
 ROLLBACK = "ROLLBACK"
+WORSE = "WORSE"
 MANIFEST = "manifest.json"
 CHUNKS = "chunks.arrow"
 LEXICAL = "lexical"
@@ -340,6 +341,24 @@ def mark_withdrawn(root: Path, names: Sequence[str]) -> None:
     if names:
         kept = [name for name in withdrawn_names(root) if name not in names]
         _replace(root, WITHDRAWN, [*kept, *names][-_MOST_WITHDRAWN:])
+
+
+def worse_name(root: Path) -> str | None:
+    """Return the snapshot that publishing built last and held back, since it answers worse; None where there is none."""
+    try:
+        names = (root / WORSE).read_text(encoding="ascii", errors="replace").split()
+    except OSError:
+        return None
+    return names[0] if len(names) == 1 and _NAME.fullmatch(names[0]) else None
+
+
+def mark_worse(root: Path, name: str | None) -> None:
+    """Remember which snapshot was held back last because it answers worse, or that none was."""
+    if name:
+        _replace(root, WORSE, [name])
+    else:
+        with suppress(FileNotFoundError):
+            (root / WORSE).unlink()
 
 
 def deleted_folders(root: Path) -> list[Path]:

@@ -13,9 +13,10 @@ from .chunks import chunks
 from .facts import facts
 from .raw_documents import raw_documents
 from .relation_graph import relation_graph
+from .retrieval_quality import retrieval_quality
 from .serving_snapshot import serving_snapshot
 
-ALL_STAGES = (raw_documents, chunks, chunk_store, facts, relation_graph, serving_snapshot)
+ALL_STAGES = (raw_documents, chunks, chunk_store, facts, relation_graph, serving_snapshot, retrieval_quality)
 
 
 def make_assets(naming: Naming) -> tuple[AssetsDefinition, ...]:

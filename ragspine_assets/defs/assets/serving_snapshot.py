@@ -4,8 +4,9 @@ from dagster import AssetCheckKey, AssetExecutionContext, DagsterInstance, DataV
 
 from ragspine_assets.defs.naming import Naming, stage
 from ragspine_assets.defs.plots import LABEL_COLOURS, cached_plot, stacked_bars
-from ragspine_assets.defs.resources import ProfileResource, SnapshotsResource, StoreResource
+from ragspine_assets.defs.resources import ProfileResource, QuestionsResource, SnapshotsResource, StoreResource
 from ragspine_assets.defs.tables import arrow_schema, seconds, table
+from ragspine_assets.evaluation.gate import QualityGate
 from ragspine_assets.serving import PublishReport, publish_snapshot
 from ragspine_assets.serving.chunk_table import SCHEMA
 
@@ -26,9 +27,13 @@ _FAILED = {"FAILED", "EXECUTION_FAILED"}
     ),
 )
 def serving_snapshot(
-    context: AssetExecutionContext, store: StoreResource, snapshots: SnapshotsResource, profile: ProfileResource
+    context: AssetExecutionContext,
+    store: StoreResource,
+    snapshots: SnapshotsResource,
+    profile: ProfileResource,
+    questions: QuestionsResource,
 ) -> MaterializeResult:
-    """Publish what may be served now, where it differs from what is published (SPEC 6.6)."""
+    """Publish what may be served now, where it differs from what is published (SPEC 6.6, 10.2)."""
     with store.open() as opened:
         report = publish_snapshot(
             opened,
@@ -40,6 +45,14 @@ def serving_snapshot(
             profile=profile.load(),
             levels=snapshots.wanted_levels(),
             signing_key=snapshots.signing_key or None,
+            gate=QualityGate(questions.read(), questions.floor),
+        )
+    if report.why_held_back:
+        context.log.warning(
+            "Snapshot %s is held back: %s. What was current stays so. `ragspine rollback %s` makes it current by hand.",
+            report.held_back,
+            report.why_held_back,
+            report.held_back,
         )
     return _shown(context, report, snapshots.path)
 
@@ -57,9 +70,10 @@ def _shown(context: AssetExecutionContext, report: PublishReport, folder: str) -
             "dagster/row_count": counts["chunks"],
             "dagster/column_schema": arrow_schema(SCHEMA),
             "published": report.published,
+            **({"why it is held back": report.why_held_back} if report.why_held_back else {}),
             "snapshot": f"{folder}/{manifest.name}",
             "highest label": manifest.max_label,
-            "held back by a rollback": report.held_back or "nothing",
+            "held back": report.held_back or "nothing",
             "also indexed up to": ", ".join(manifest.levels) or "no other label",
             "analyzer": manifest.analyzer,
             **{f"documents {outcome}": report.documents.get(outcome, 0) for outcome in ("new", "changed", "unchanged", "gone")},
@@ -89,7 +103,7 @@ def failed_upstream_checks(instance: DagsterInstance, naming: Naming) -> list[st
     keys = [
         AssetCheckKey(naming.asset_key(stage), check.name)
         for stage, checks in ALL_CHECKS.items()
-        if stage != serving_snapshot.name
+        if stage not in (serving_snapshot.name, "retrieval_quality")
         for check in checks
     ]
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)

@@ -13,6 +13,7 @@ from ragspine_assets.defs.naming import Naming
 
 from .documents import DOCUMENT_CHECKS
 from .graph import GRAPH_CHECKS
+from .quality import QUALITY_CHECKS
 from .serving import SERVING_CHECKS
 from .stored import CHUNK_CHECKS, STORE_CHECKS
 from .verdicts import Check, checks_of
@@ -23,6 +24,7 @@ ALL_CHECKS: Mapping[str, tuple[Check, ...]] = {
     "chunk_store": STORE_CHECKS,
     "relation_graph": GRAPH_CHECKS,
     "serving_snapshot": SERVING_CHECKS,
+    "retrieval_quality": QUALITY_CHECKS,
 }
 """The checks by the name of their stage; all of them block."""
 
