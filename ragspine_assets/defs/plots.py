@@ -109,7 +109,7 @@ def course(values: Sequence[float], words: str) -> MarkdownMetadataValue:
     axes.plot(range(1, len(values) + 1), values, color="#4f43dd", marker="o", markersize=3, lw=1.2)
     axes.set_ylim(min(0.9, *values) - 0.05, 1.02)
     axes.set_xlim(0.5, len(values) + 0.5)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xticks([])
     axes.set_xlabel("runs, the latest at the right", fontsize=9, color=_INK)
     if values:
         axes.annotate(f"{values[-1]:.3f}", (len(values), values[-1]), (0, 6), textcoords="offset points", fontsize=9)

@@ -70,7 +70,7 @@ class Evaluation:
         """Return the questions whose passage is gone or changed."""
         return [one for one in self.judged if one.stale]
 
-    def table(self) -> list[dict[str, object]]:
+    def table(self) -> list[dict[str, str | int | float]]:
         """Return the means of all measures: of all questions, and by language, label and topic."""
         groups: dict[tuple[str, str], list[Judged]] = {("all", ""): []}
         for one in self.judged:
@@ -82,10 +82,14 @@ class Evaluation:
                     groups.setdefault((by, value), []).append(one)
         order = ("all", "language", "label", "topic")
         return [
-            {"by": by, "value": value, "questions": len(members)}
-            | {
-                name: round(_mean(one.values[name] for one in members if name in one.values), 4)
-                for name in measure_names()
+            {
+                "by": by,
+                "value": value,
+                "questions": len(members),
+                **{
+                    name: round(_mean(one.values[name] for one in members if name in one.values), 4)
+                    for name in measure_names()
+                },
             }
             for (by, value), members in sorted(groups.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))
         ]
