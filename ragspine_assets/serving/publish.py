@@ -223,7 +223,9 @@ def _bring_up_to_date(
     again = _sound(root, manifest.name)
     if again is not None:
         # The content of a kept snapshot is back, as after a file was changed and changed back.
-        report = PublishReport(again.manifest, True, documents=_changes(former.chunks if former else None, again.chunks))
+        report = PublishReport(
+            again.manifest, True, documents=_changes(former.chunks if former else None, again.chunks)
+        )
         os.utime(again.path)
         _sign(again.path, key)
         if judge is None or not judge.holds_back(again, report):

@@ -55,6 +55,7 @@ def test_assets_hang_together_as_documented() -> None:
         "facts": {"chunk_store"},
         "relation_graph": {"chunk_store", "facts"},
         "serving_snapshot": {"chunk_store", "relation_graph"},
+        "retrieval_quality": {"serving_snapshot"},
     }
 
 
@@ -93,6 +94,7 @@ def test_every_check_of_these_assets_is_there_and_blocks() -> None:
         "serving_snapshot: files_equal_the_servable_rows",
         "serving_snapshot: nothing_published_has_a_higher_label_now",
         "serving_snapshot: snapshot_has_no_restricted_trace",
+        "retrieval_quality: release_answers_no_worse",
     }
     for key in graph.asset_check_keys:
         check = graph.get_check_spec(key)
@@ -120,7 +122,10 @@ def test_the_checks_job_runs_every_check_and_materialises_nothing() -> None:
     job = build_defs().resolve_job_def("checks")
     assert job.asset_layer.asset_graph.asset_check_keys == repository().asset_graph.asset_check_keys
     assert set(job.graph.node_dict) == {
-        f"{asset}_checks" for asset in ("raw_documents", "chunks", "chunk_store", "relation_graph", "serving_snapshot")
+        f"{asset}_checks"
+        for asset in (
+            "raw_documents", "chunks", "chunk_store", "relation_graph", "serving_snapshot", "retrieval_quality",
+        )
     }
 
 
