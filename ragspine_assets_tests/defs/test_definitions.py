@@ -124,7 +124,12 @@ def test_the_checks_job_runs_every_check_and_materialises_nothing() -> None:
     assert set(job.graph.node_dict) == {
         f"{asset}_checks"
         for asset in (
-            "raw_documents", "chunks", "chunk_store", "relation_graph", "serving_snapshot", "retrieval_quality",
+            "raw_documents",
+            "chunks",
+            "chunk_store",
+            "relation_graph",
+            "serving_snapshot",
+            "retrieval_quality",
         )
     }
 

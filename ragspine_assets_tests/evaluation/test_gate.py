@@ -11,7 +11,7 @@ from ragspine_assets.index import lexical
 from ragspine_assets.serving import SnapshotError, publish_snapshot
 from ragspine_assets.serving.kept_releases import roll_back
 from ragspine_assets.serving.publish import withdraw_raised_snapshots
-from ragspine_assets.serving.snapshot_files import worse_name, snapshot_folders
+from ragspine_assets.serving.snapshot_files import snapshot_folders, worse_name
 
 from .conftest import THINGS, Library, passage_of
 

@@ -69,7 +69,7 @@ def _former(root: str, now: Evaluation) -> Evaluation | None:
     """Evaluate the newest kept snapshot but the current one."""
     from pathlib import Path
 
-    from ragspine_assets.serving.snapshot_files import worse_name, snapshot_folders
+    from ragspine_assets.serving.snapshot_files import snapshot_folders, worse_name
 
     held_back = worse_name(Path(root))
     for folder in reversed(snapshot_folders(Path(root))):
