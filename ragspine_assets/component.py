@@ -19,9 +19,17 @@ from .errors import SettingError
 
 _PATHS = (
     "source", "store", "profile", "facts", "snapshots", "copies", "review", "clients", "request_log", "signing_key",
-    "trusted_keys",
+    "trusted_keys", "questions",
 )  # fmt: skip
-_NOT_OF_THE_DEMO = {"source": ..., "store": "", "profile": "", "facts": "", "review": "", "clients": ""}
+_NOT_OF_THE_DEMO = {
+    "source": ...,
+    "store": "",
+    "profile": "",
+    "facts": "",
+    "review": "",
+    "clients": "",
+    "questions": "",
+}
 
 _Settings = create_model(
     "_Settings",
