@@ -20,13 +20,16 @@ from functools import cache
 from importlib import resources
 from itertools import pairwise
 
+import regex
+
 # Scripts whose combining characters are vowels and not decoration.
 _VOWEL_SIGN_SCRIPTS = "\u0900-\u1cff\ua800-\uabff\U00011000-\U00011fff"
 _VOWEL_SIGN_SCRIPT = re.compile(f"[{_VOWEL_SIGN_SCRIPTS}]")
 _KANA = "\u3041-\u3096\u30a1-\u30fa\u309d\u309e\u30fd\u30fe"
 _VOICING = "\u3099\u309a"
 
-_IGNORABLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
+# Those that are not assigned yet too: whatever is assigned there later will show nothing.
+_IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
 _SPELT = {
     "\u2800": " ",  # a Braille cell without dots is a blank
     "\u309b": "\u3099",  # the spacing voicing marks: NFKC would put a space before them
@@ -51,7 +54,7 @@ _SPELT = {
 def _is_dropped(char: str) -> bool:
     """Tell whether a character leaves nothing behind: format, control and general combining characters."""
     category = unicodedata.category(char)
-    if category in {"Cf", "Cc"} or char in _IGNORABLE:
+    if category in {"Cf", "Cc"} or _IGNORABLE.match(char):
         return not char.isspace()
     return category[0] == "M" and char not in _VOICING and not _VOWEL_SIGN_SCRIPT.match(char)
 
@@ -66,7 +69,7 @@ def _alike_group(char: str) -> str:
 
     Only letters, and only where a mixture is a disguise: the scripts with upper and lower case (and Lisu, which is
     made of Latin capitals), and Han with kana. A digit or a right-to-left letter that looks like a Latin letter is no
-    look-alike in an ordinary text; `shape_char` knows them all.
+    look-alike in an ordinary text; the gate's skeletons know them all.
     """
     name = unicodedata.name(char, "")
     if unicodedata.category(char) in {"Lu", "Ll", "Lt"} or name.startswith("LISU LETTER"):
@@ -94,7 +97,7 @@ def _folded_case(char: str) -> str:
     return _bare(_bare(char).casefold())
 
 
-def _ascii_look(char: str) -> str:
+def ascii_look(char: str) -> str:
     """Return the ASCII letter that a character looks like, in the case it looks like; '' if none."""
     if char.isascii():
         return ""
@@ -115,7 +118,7 @@ def _alike() -> dict[str, str]:
         folded = _folded_case(char)
         if char.isascii() or len(folded) != 1 or folded.isascii() or _alike_group(char) != "cased":
             continue
-        look = _ascii_look(char).casefold()
+        look = ascii_look(char).casefold()
         if look:
             (small if folded == char else capital).setdefault(folded, look)
     alike = {**capital, **small}
@@ -179,24 +182,7 @@ class _Table(dict[int, str]):
         return folded
 
 
-class _ShapeTable(_Table):
-    """The table behind `shape_text`."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        shapes = "".join(
-            _ascii_look(piece).lower() or _TABLE[ord(piece)]
-            for piece in unicodedata.normalize("NFKD", _SPELT.get(char, char))
-            if piece not in _VOICING
-        )
-        folded = self[code] = "".join(_ONE_SHAPE.get(shape, shape) for shape in shapes)
-        return folded
-
-
-# The last three are Greek: small nu, eta and upsilon look like v, n and u, the capitals like N, H and Y.
-_ONE_SHAPE = {"i": "l", "1": "l", "|": "l", "0": "o", "v": "n", "h": "n", "y": "u"}
 _TABLE = _Table()
-_SHAPES = _ShapeTable()
 _ASCII_DROPPED = bytes(code for code in range(128) if _is_dropped(chr(code)))
 _ASCII_TABLE = bytes(32 if chr(code).isspace() else ord(chr(code).lower()) for code in range(128)) + bytes(
     range(128, 256)
@@ -282,30 +268,12 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     return _fold_with_offsets(text, _TABLE)
 
 
-def shape_text(text: str) -> str:
-    """Return a text folded by the shape of its letters, for names that somebody disguised (SPEC 5.7).
-
-    Beyond `fold_text`: each letter is read in the case it is written in (a Greek capital NU is an ``n``, though its
-    small form looks like ``v``), any character of any script that Unicode lists as the image of an ASCII letter is
-    that letter, ``i``, ``I``, ``l``, ``1`` and ``|`` are one, ``o`` and ``0`` another, so are letters that the two
-    cases of one Greek letter look like, and kana have no voicing marks
-    (which a separator may have parted from them). Ordinary words collide under it, so a match needs a second look.
-    """
-    folded = text.translate(_SHAPES)
-    return _one_space(unicodedata.normalize("NFC", _without(folded, _stray_marks(folded))))
-
-
 def may_look_like(char: str, letter: str) -> bool:
-    """Tell whether a character, in either case, looks like a folded letter: `shape_text` equates more than that."""
+    """Tell whether a character, in either case, looks like a folded letter."""
     if _TABLE[ord(char)] == letter:
         return True
-    looks = {_ascii_look(piece).lower() for form in (char, char.lower(), char.upper()) for piece in _bare(form)}
+    looks = {ascii_look(piece).lower() for form in (char, char.lower(), char.upper()) for piece in _bare(form)}
     return letter in looks or (letter in "il1" and bool(looks & {"i", "l"})) or (letter in "o0" and "o" in looks)
-
-
-def shape_with_offsets(text: str) -> tuple[str, list[int]]:
-    """Return `shape_text` of a text with the offsets that `fold_with_offsets` describes."""
-    return _fold_with_offsets(text, _SHAPES)
 
 
 def _fold_with_offsets(text: str, table: _Table) -> tuple[str, list[int]]:

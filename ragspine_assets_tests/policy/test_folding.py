@@ -6,7 +6,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragspine_assets.policy import fold_text, fold_with_offsets
-from ragspine_assets.policy.folding import shape_text, shape_with_offsets
 
 texts = st.one_of(
     st.text(max_size=40),
@@ -83,13 +82,12 @@ def test_the_form_a_text_comes_in_makes_no_difference(text):
 @settings(max_examples=1500, deadline=None, database=None)
 @given(texts)
 def test_offsets_lead_from_every_folded_character_to_its_source(text):
-    for fold, with_offsets in ((fold_text, fold_with_offsets), (shape_text, shape_with_offsets)):
-        folded, offsets = with_offsets(text)
-        assert folded == fold(text)
-        assert len(offsets) == len(folded) + 1
-        assert offsets == sorted(offsets)
-        assert all(0 <= offset < len(text) for offset in offsets[:-1])
-        assert offsets[-1] <= len(text)
+    folded, offsets = fold_with_offsets(text)
+    assert folded == fold_text(text)
+    assert len(offsets) == len(folded) + 1
+    assert offsets == sorted(offsets)
+    assert all(0 <= offset < len(text) for offset in offsets[:-1])
+    assert offsets[-1] <= len(text)
 
 
 def test_offsets_cut_a_disguised_word_out_of_its_text():
@@ -108,16 +106,6 @@ def test_folded_text_has_single_spaces_and_none_at_its_ends():
 def test_a_text_of_nothing_folds_to_nothing(text):
     assert fold_text(text) == ""
     assert fold_with_offsets(text)[0] == ""
-
-
-def test_shapes_bring_together_what_only_looks_alike():
-    assert (
-        shape_text("GIobex")
-        == shape_text("G1obex")
-        == shape_text("gl0bex")
-        == shape_text("Ԍ|οbeх")
-        == shape_text("globex")
-    )
 
 
 @pytest.mark.parametrize(

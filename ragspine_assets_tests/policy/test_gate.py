@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import time
 import unicodedata
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from ragspine_assets.policy import SecurityGate
 
+ROOT = Path(__file__).resolve().parents[2]
 CASES = Path(__file__).resolve().parents[2] / ".." / "shared" / "cases" / "bug_cases.json"
 
 LATIN = [
@@ -208,7 +210,7 @@ def test_a_detection_says_which_folding_it_took(text, folding):
     "text",
     [
         "interglobexian",
-        "Globexes",
+        "Globexist",
         "xGlobex",
         "глGlobex",
         "Globex2",
@@ -308,3 +310,122 @@ def test_detection_takes_time_in_proportion_to_the_text(unit):
     text = unit * (20_000 // len(unit))
     seconds(text)
     assert seconds(text * 4) < 4 * 2.4 * max(seconds(text), 1e-3)
+
+
+def _load_kinds():
+    """Load the disguises of the benchmark: one list of kinds, measured there and promised here."""
+    spec = importlib.util.spec_from_file_location("gate_benchmark", ROOT / "benchmarks" / "gate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BENCHMARK = _load_kinds()
+BENCHMARK_GATE = SecurityGate({name: name for name in {*BENCHMARK.ALL, "Intel"}}, "Home")
+
+
+def test_of_every_promised_kind_of_disguise_nearly_all_is_caught():
+    caught = tried = 0
+    for number, (name, kind) in enumerate(BENCHMARK.KINDS.items()):
+        random, of_kind, of_tried = Random(number), 0, 0
+        for turn in range(10):
+            disguised = kind.disguise(random, kind.names[turn % len(kind.names)])
+            if disguised and kind.promised:
+                of_tried += 1
+                of_kind += BENCHMARK_GATE.detect(f"We met {disguised} there.").external_entity is not None
+        assert of_kind >= 0.7 * of_tried, name
+        caught, tried = caught + of_kind, tried + of_tried
+    assert tried > 600
+    assert caught >= 0.99 * tried
+
+
+def _word(letters):
+    return st.text(letters, min_size=7, max_size=12).map(str.capitalize)
+
+
+# One foreign letter at each of its places, so that no word of a language is in the way.
+NEVER_WORDS = _word("bdfgkmnprtvz")
+INSIDE = [
+    *("\u2065", "\ufff5", "\U000e0fff", "\u200b", "\u00ad", "\u202d", "\x01", "\ud800", "\u0301", "\u20dd"),
+    *("/", "|", ",", "'", "*", "-", ".", "_", " ", "\u00a0", "-\n", "\u2010\r\n  ", "**", "__", "`", "~~", "\u2122", "\u00b9"),
+    *("<b>", "</b>", "<i class='x'>", "<br>", "<!-- a -->", "&shy;", "&#8203;", "&nbsp;", "\\u200b", "%C2%AD", "](x)", "=\n"),
+]  # fmt: skip
+ALL_OF_IT = [
+    str.upper,
+    str.lower,
+    lambda name: "".join(f"&#{ord(char)};" for char in name),
+    lambda name: "".join(f"\\u{ord(char):04x}" for char in name),
+    lambda name: "".join(f"%{ord(char):02X}" for char in name),
+    lambda name: "".join(chr(0xFEE0 + ord(char)) for char in name),
+    lambda name: "".join(chr(0x24D0 + ord(char) - 97) for char in name.lower()),
+    lambda name: "".join(chr(0x1F170 + ord(char) - 97) for char in name.lower()),
+    lambda name: "".join(chr(0x1F1E6 + ord(char) - 97) for char in name.lower()),
+    lambda name: "".join(chr(0x1D5D4 + ord(char) - 65) for char in name.upper()),
+    lambda name: name.lower().translate(dict(zip(map(ord, "bdfgkmnprtvz"), "ʙᴅꜰɢᴋᴍɴᴘʀᴛᴠᴢ", strict=True))),
+    lambda name: name.upper().translate(dict(zip(map(ord, "BDFGKMNPRTVZ"), "ꓐꓓꓝꓖꓗꓟꓠꓑꓣꓔꓦꓜ", strict=True))),
+    lambda name: name.upper().translate(dict(zip(map(ord, "BDGKMPRTVZ"), "ᏴᎠᏀᏦᎷᏢᎡᎢᏙᏃ", strict=True))),
+    lambda name: f"my{name}",
+    lambda name: f"{name}Holding",
+    lambda name: f"{name}{'es' if name.endswith('z') else 's'}",
+    lambda name: f"{name}\u2019s",
+]
+BESIDE = ["", "\u2122", "\u00b9", "\u2460", "\u00ae", "\u00aa", "\u2020", "\u1d40\u1d39", "*", "[1]"]
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(st.data(), NEVER_WORDS, st.sampled_from(INSIDE), st.sampled_from(ALL_OF_IT), st.sampled_from(BESIDE))
+def test_any_promised_disguise_of_any_name_is_seen(data, name, extra, whole, mark):
+    gate = SecurityGate({name: "Rival"}, "Home")
+    at = data.draw(st.integers(1, len(name) - 1))
+    for disguised in (name[:at] + extra + name[at:] + mark, whole(name) + mark):
+        found = gate.detect(f"We met {disguised} there.")
+        assert found.external_entity == "Rival", ascii(disguised)
+        assert len(found.masked_text) == len(f"We met {disguised} there.")
+
+
+@settings(max_examples=100, deadline=None, database=None)
+@given(st.text(max_size=40))
+def test_no_text_is_too_odd_to_be_read(text):
+    assert len(GATE.detect(text + "\ud800").masked_text) == len(text) + 1
+
+
+@pytest.mark.parametrize(
+    ("alias", "text"),
+    [
+        ("Okeandrift", "Ok3andrift"), ("Meta", "M3ta"), ("Asus", "A5us"), ("Okeandrift", "0k34ndr1ft"),
+        ("Okeandrift", "Okеаndrіft"), ("Okeandrift", "Оkеандrift"), ("Sony", "the Sonies"), ("IBM", "IBMCloud"),
+        ("IBM", "three IBMs"), ("Siemens", "Siemens¹"), ("Meta", "Meta① rose"), ("AT&T", "AT&amp;T"),
+        ("カブトデンキ", "かぶとでんき"), ("ひまわり", "ヒマワリは"), ("竞安保险", "競安保險"), ("竞安保险", "競安保険"), ("가나전자", "가나전자는"),
+        ("Meta", "we saw Met a there"), ("Globex", "Glob<em>ex</em>"), ("Globex", "Glob&amp;#8203;ex"), ("Globex", "爪 Glo\u2065bex"),
+    ],
+)  # fmt: skip
+def test_a_name_is_seen_in_a_disguise_of_each_kind(alias, text):
+    assert SecurityGate({alias: "Rival"}, "Home").detect(text).external_entity == "Rival"
+
+
+@pytest.mark.parametrize(
+    ("alias", "text"),
+    [
+        ("Asus", "volvió a sus padres"), ("Enel", "en el mar, e nel monte"), ("Visa", "la fenêtre vis-à-vis, vis à vis"),
+        ("Meta", "Met à jour la carte; met a man"), ("Uber", "Informationen über das Paket"), ("AIA", "lo scià Ala ad-Din"),
+        ("Legrand", "sélectionner le grand modèle"), ("Meta", "the metal, metallic, (metam)"), ("Metal", "Meta!"),
+        ("Beta", "hash 6e7a and be7a2c"), ("Globex", "lobex, Glob, globexian"), ("AT&T", "at t, att"), ("GE", "g e, age, GEneral"),
+        ("カシオ", "しかしお金がない"), ("Orange", "or, ange"), ("Vandelay Industries", "vandelay, industries"), ("O2", "o 2"),
+    ],
+)  # fmt: skip
+def test_what_anybody_writes_is_no_disguise(alias, text):
+    assert SecurityGate({alias: "Rival"}, "Home").detect(text).external_entity is None
+
+
+def test_without_the_second_look_ordinary_words_would_be_names(monkeypatch):
+    """Take the guard away: shapes alone, and letters with anything between them, name many in ordinary text."""
+    gate = SecurityGate({alias: alias for alias in ("Enel", "Asus", "Orange", "ING", "AIA")}, "Home")
+    text = ORDINARY + "volvió a sus padres, l0l, e nel mare"
+    assert gate.detect(text).external_entity is None
+    monkeypatch.setattr("ragspine_assets.policy.gate._Words.names", lambda *_: True)
+    assert gate.detect(text).external_entity is not None
+
+
+def test_markup_is_masked_with_the_name_it_is_in():
+    found = SecurityGate({"Globex": "Rival"}, "Home").detect("by Glo<b>bex</b> Ltd")
+    assert found == type(found)("Rival", "by          " + "</b> Ltd", "markup")
