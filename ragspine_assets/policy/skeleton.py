@@ -14,13 +14,16 @@ import re
 import unicodedata
 from contextlib import suppress
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import regex
-from opencc import OpenCC
 
 from ragspine_assets.policy.folding import ascii_look, fold_text, may_look_like
+
+if TYPE_CHECKING:
+    from opencc import OpenCC
 
 INVISIBLE, SPACE, PROSE, WORD, UPPER, LOWER, SIGN = 1, 2, 4, 8, 16, 32, 64
 """Kinds of a character, as bits: nothing to see; white space; punctuation of a sentence; belongs to a word of a script
@@ -88,6 +91,8 @@ def _drawn() -> dict[str, str]:
 
 @cache
 def _converters() -> tuple[OpenCC, OpenCC]:
+    from opencc import OpenCC
+
     return OpenCC("jp2t"), OpenCC("t2s")
 
 

@@ -315,6 +315,8 @@ def test_detection_takes_time_in_proportion_to_the_text(unit):
 def _load_kinds():
     """Load the disguises of the benchmark: one list of kinds, measured there and promised here."""
     spec = importlib.util.spec_from_file_location("gate_benchmark", ROOT / "benchmarks" / "gate.py")
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
