@@ -71,7 +71,7 @@ class RagspineComponent(Component, Resolvable, _Settings):
         try:
             return super().resolve_from_model(context, model)
         except ValidationError as error:
-            raise SettingError(explain(error, {})) from None
+            raise SettingError(explain(error, {}, cls.model_fields)) from None
 
     def build_defs(self, context: ComponentLoadContext) -> Definitions:
         """Return the definitions of the corpus.

@@ -1,33 +1,20 @@
 """Putting the definitions together; importing this module does no I/O."""
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from dagster import Definitions, in_process_executor
 
 from ragspine_assets.config import ServiceConfig
 from ragspine_assets.errors import SettingError
-from ragspine_assets.index.analysis import AnalyzerName
 
 from .assets import make_assets
 from .checks import make_checks
 from .copies import make_backup
 from .freshness import with_freshness
-from .jobs import extractor_settings, make_jobs
+from .jobs import make_jobs
 from .naming import Naming
 from .own_runs import OwnRuns
-from .resources import (
-    ChunkerResource,
-    FactsResource,
-    LLMProviderResource,
-    ProfileResource,
-    QuestionsResource,
-    RelationExtractorResource,
-    ReviewResource,
-    SnapshotsResource,
-    SourceResource,
-    StoreResource,
-)
+from .resources import RESOURCES, StoreResource
 from .schedules import make_schedules
 from .sensors import make_sensors
 
@@ -53,46 +40,8 @@ def build_defs(
     """
     naming = Naming.of(key_prefix, group)
     config = config or ServiceConfig.from_environment()
-    resources: dict[str, object] = {
-        "source": SourceResource(
-            path=config.source,
-            max_file_bytes=config.max_file_bytes,
-            time_limit_s=config.time_limit_s,
-            workers=config.workers,
-            allow_mass_removal=config.allow_mass_removal,
-            allow_lower_labels=config.allow_lower_labels,
-        ),
-        "store": StoreResource(
-            path=config.store,
-            wait_s=config.wait_s,
-            turn_s=config.turn_s,
-            starting_s=config.starting_s,
-            runs_kept=config.runs_kept,
-            key_prefix="/".join(naming.key_prefix),
-        ),
-        "profile": ProfileResource(path=config.profile),
-        "facts_source": FactsResource(path=config.facts),
-        "chunker": ChunkerResource(spec=config.chunker, max_chars=config.max_chars, overlap_chars=config.overlap_chars),
-        "snapshots": SnapshotsResource(
-            path=config.snapshots_folder(),
-            max_label=config.snapshot_max_label,
-            keep=config.snapshot_keep,
-            analyzer=cast("AnalyzerName", config.analyzer),
-            levels=config.snapshot_levels,
-            clients=config.clients_file(),
-            signing_key=config.signing_key,
-        ),
-        "questions": QuestionsResource(path=config.questions, floor=config.quality_floor),
-        "relation_extractor": RelationExtractorResource(**extractor_settings(config)),  # pyright: ignore[reportArgumentType]
-        "llm_provider": LLMProviderResource(
-            model=config.llm_model,
-            base_url=config.llm_base_url,
-            time_limit_s=config.llm_time_limit_s,
-            attempts=3,
-            max_wait_s=60.0,
-        ),
-        "review": ReviewResource(path=config.review),
-    }
+    resources: dict[str, object] = {name: kind.configured(config) for name, kind in RESOURCES.items()}
+    resources["store"] = StoreResource.configured(config, key_prefix="/".join(naming.key_prefix))
     unknown = sorted(set(resource_overrides or ()) - resources.keys())
     if unknown:
         raise SettingError(f"No such resource: {', '.join(unknown)}. There are: {', '.join(resources)}.")

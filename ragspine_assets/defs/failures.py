@@ -18,6 +18,7 @@ from dagster import (
     DagsterRun,
 )
 
+from ragspine_assets.config import SETTINGS
 from ragspine_assets.errors import RagspineError, SettingError
 
 _LONGEST = 600
@@ -59,7 +60,7 @@ def load_notifier(spec: str) -> Notifier | None:
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(f"The notifier {spec!r} cannot be loaded ({type(error).__name__}): {error}.") from None
     if not callable(found):
-        raise SettingError(f"The notifier {spec!r} must name a function that takes a FailedRun, as `module:function`.")
+        raise SETTINGS["notifier"].wrong(spec)
     return cast("Notifier", found)
 
 

@@ -8,8 +8,7 @@ from datetime import timedelta
 
 from dagster import AssetsDefinition, AssetSpec, FreshnessPolicy
 
-from ragspine_assets.config import ServiceConfig, environment_name
-from ragspine_assets.errors import SettingError
+from ragspine_assets.config import ServiceConfig
 
 from .naming import Naming
 
@@ -23,12 +22,7 @@ def with_freshness(assets: Sequence[AssetsDefinition], config: ServiceConfig, na
         assets: all assets of the location.
         config: after how many hours what is served is stale; a warning comes at two thirds of it.
         naming: what the assets are called.
-
-    Raises:
-        ValueError: the time is not positive.
     """
-    if config.fresh_for_h <= 0:
-        raise SettingError(f"{environment_name('fresh_for_h')} must be more than 0 hours; it is {config.fresh_for_h}.")
     fail = timedelta(hours=config.fresh_for_h)
     policy = FreshnessPolicy.time_window(fail_window=fail, warn_window=fail * 2 / 3)
     served = naming.asset_key(_SERVED)

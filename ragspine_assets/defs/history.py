@@ -15,9 +15,11 @@ from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable
 from dagster._core.storage.event_log.sql_event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 
+from ragspine_assets.config import ServiceConfig
+
 from .own_runs import OwnRuns
 
-RUNS_KEPT = 200
+RUNS_KEPT = ServiceConfig.runs_kept
 """How many runs are kept where nobody says otherwise."""
 
 _AT_MOST = 50

@@ -13,6 +13,7 @@ from ragspine_assets.config import ServiceConfig
 
 from .naming import Naming
 from .own_runs import OwnRuns
+from .resources import RESOURCES
 
 SELECTING = ("chunker", "relation_extractor")
 """Resources whose selection travels with every launched run."""
@@ -23,28 +24,13 @@ def selection_tags(config: ServiceConfig) -> dict[str, str]:
     return {"ragspine/chunker": config.chunker, "ragspine/relation_extractor": config.relation_extractor}
 
 
-def extractor_settings(config: ServiceConfig) -> dict[str, object]:
-    """Return the fields of the relation extractor's resource: a run config that named some would reset the others."""
-    return {
-        "spec": config.relation_extractor,
-        "max_relations": config.max_relations,
-        "max_relations_total": config.max_relations_total,
-        "max_llm_calls": config.max_llm_calls,
-        "token_budget": config.llm_token_budget,
-        "concurrency": config.llm_concurrency,
-        "dry_run": config.llm_dry_run,
-    }
-
-
 def selection_config(
     config: ServiceConfig, given: Mapping[str, object], naming: Naming = Naming()
 ) -> dict[str, object]:
     """Return the run config that selects chunker and extractor; what was given as a resource keeps its own."""
-    chosen: dict[str, dict[str, object]] = {
-        "chunker": {"spec": config.chunker, "max_chars": config.max_chars, "overlap_chars": config.overlap_chars},
-        "relation_extractor": extractor_settings(config),
-    }
-    return {"resources": {naming.name(name): {"config": chosen[name]} for name in SELECTING if name not in given}}
+    # All of it: a run config that named some fields would reset the others.
+    chosen = {name: RESOURCES[name].values_of(config) for name in SELECTING if name not in given}
+    return {"resources": {naming.name(name): {"config": values} for name, values in chosen.items()}}
 
 
 def make_jobs(

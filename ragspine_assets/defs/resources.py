@@ -7,7 +7,7 @@ chunker and extractor may differ from run to run (see `run_config`).
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from dagster import ConfigurableResource, InitResourceContext
 from dagster import Field as ConfigField
@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
 from ragspine_assets.chunking.factory import chunker_names
+from ragspine_assets.config import SETTINGS, ServiceConfig, Value
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, read_metadata_table
 from ragspine_assets.errors import SettingError
@@ -39,21 +40,32 @@ from ragspine_assets.retrieval.narrative_index import servable_label
 from ragspine_assets.service.clients import wanted_levels
 from ragspine_assets.store import ChunkStore
 
-from .history import RUNS_KEPT, forget_old_runs
+from .history import forget_old_runs
 from .naming import Naming
 from .own_runs import OwnRuns
 from .run_config import explain, kept, number_or_switch, offered, one_of, parameters
-from .runs import STARTING_S, close_dead_runs, sign, take_turn
+from .runs import close_dead_runs, sign, take_turn
+
+
+def of(setting: str, *, default: Value | None = None) -> Any:
+    """Return the field that a setting decides: its default, limits and meaning are the setting's.
+
+    Args:
+        setting: name of a field of `ServiceConfig`.
+        default: what the setting's default comes to, where that depends on other settings.
+    """
+    told = SETTINGS[setting]
+    return Field(
+        told.default if default is None else default,
+        ge=told.least,
+        gt=told.above,
+        description=told.meaning,
+        json_schema_extra={"setting": setting},
+    )
 
 
 class _Strict(ConfigurableResource):
-    """A resource whose unknown fields are errors, and whose values no run config changes.
-
-    Attributes:
-        SETTINGS: the setting of `ServiceConfig` that decides, for each field that has one.
-    """
-
-    SETTINGS: ClassVar[Mapping[str, str]] = {}
+    """A resource whose unknown fields are errors, and whose values no run config changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=False)
 
@@ -61,14 +73,31 @@ class _Strict(ConfigurableResource):
     def _config_schema(self) -> DefinitionConfigSchema:
         return offered(type(self).__name__, self._fields(), self._validated)
 
+    @classmethod
+    def settings(cls) -> dict[str, str]:
+        """Return the setting of `ServiceConfig` that decides, for each field that has one."""
+        extras = {name: field.json_schema_extra for name, field in cls.model_fields.items()}
+        return {name: str(extra["setting"]) for name, extra in extras.items() if isinstance(extra, dict)}
+
+    @classmethod
+    def values_of(cls, config: ServiceConfig) -> dict[str, Any]:
+        """Return the value of each field that a setting decides."""
+        return {name: getattr(config, setting) for name, setting in cls.settings().items()}
+
+    @classmethod
+    def configured(cls, config: ServiceConfig, **others: object) -> Self:
+        """Return the resource that the settings describe, with the fields that no setting decides as they are given."""
+        return cls(**cls.values_of(config), **others)
+
     def _fields(self) -> dict[str, ConfigField]:
-        return {name: kept(self.SETTINGS.get(name, ""), getattr(self, name)) for name in type(self).model_fields}
+        settings = self.settings()
+        return {name: kept(settings.get(name, ""), getattr(self, name)) for name in type(self).model_fields}
 
     def __init__(self, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValueError as problem:
-            raise SettingError(explain(problem, self.SETTINGS)) from None
+            raise SettingError(explain(problem, self.settings(), type(self).model_fields)) from None
 
     def _validated(self, values: Mapping[str, Any]) -> Self:
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | dict(values))
@@ -77,21 +106,12 @@ class _Strict(ConfigurableResource):
 class SourceResource(_Strict):
     """The folder of documents, and what one file may cost."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "path": "source", "max_file_bytes": "max_file_bytes", "time_limit_s": "time_limit_s", "workers": "workers",
-        "allow_mass_removal": "allow_mass_removal", "allow_lower_labels": "allow_lower_labels",
-    }  # fmt: skip
-
-    path: str = Field("data/raw", description="Folder with the documents; walked recursively.")
-    max_file_bytes: int = Field(100 * 1024 * 1024, gt=0, description="Largest file that is parsed, in bytes.")
-    time_limit_s: float = Field(60.0, gt=0, description="Seconds that parsing one file may take.")
-    workers: int = Field(0, ge=0, description="Parser processes; 0 is one per processor, at most four.")
-    allow_mass_removal: bool = Field(
-        False, description="Go on although more than half of the documents are gone from the folder."
-    )
-    allow_lower_labels: bool = Field(
-        False, description="Go on although labels fall because what set them is gone: rows, keywords, the profile."
-    )
+    path: str = of("source")
+    max_file_bytes: int = of("max_file_bytes")
+    time_limit_s: float = of("time_limit_s")
+    workers: int = of("workers")
+    allow_mass_removal: bool = of("allow_mass_removal")
+    allow_lower_labels: bool = of("allow_lower_labels")
 
     def limits(self) -> ExtractionLimits:
         """Return what parsing one file may cost."""
@@ -109,21 +129,11 @@ class SourceResource(_Strict):
 class StoreResource(_Strict):
     """The chunk store."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "path": "store",
-        "wait_s": "wait_s",
-        "turn_s": "turn_s",
-        "starting_s": "starting_s",
-        "runs_kept": "runs_kept",
-    }
-
-    path: str = Field("data/ragspine.duckdb", description="The store file; created if it is missing.")
-    wait_s: float = Field(30.0, ge=0, description="Seconds to wait while another process holds the store.")
-    turn_s: float = Field(900.0, ge=0, description="Seconds to wait for runs that started earlier to finish.")
-    starting_s: float = Field(
-        STARTING_S, ge=0, description="Seconds after which a run without a process counts as dead."
-    )
-    runs_kept: int = Field(RUNS_KEPT, ge=0, description="How many runs stay in the history; 0 for all of them.")
+    path: str = of("store")
+    wait_s: float = of("wait_s")
+    turn_s: float = of("turn_s")
+    starting_s: float = of("starting_s")
+    runs_kept: int = of("runs_kept")
     key_prefix: str = Field("", description="What stands before the keys of the assets, its parts joined by `/`.")
     _kept: ChunkStore = PrivateAttr()
 
@@ -169,13 +179,9 @@ class StoreResource(_Strict):
 class ChunkerResource(_Strict):
     """How documents are cut."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "spec": "chunker", "max_chars": "max_chars", "overlap_chars": "overlap_chars",
-    }  # fmt: skip
-
-    spec: str = Field("none", description="Name of a chunker, as `make_chunker` reads it; `none` is the built-in one.")
-    max_chars: int = Field(480, description="Longest chunk, in code points.")
-    overlap_chars: int = Field(80, description="How much of a chunk may be carried into the next, in code points.")
+    spec: str = of("chunker")
+    max_chars: int = of("max_chars")
+    overlap_chars: int = of("overlap_chars")
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="What else the chunker is made with, such as `window_size: 2`."
     )
@@ -207,13 +213,9 @@ class ChunkerResource(_Strict):
 class LLMProviderResource(_Strict):
     """The language model that extraction may ask; its key comes from the environment and is no setting."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "model": "llm_model", "base_url": "llm_base_url", "time_limit_s": "llm_time_limit_s",
-    }  # fmt: skip
-
-    model: str = Field("", description="The model, such as `openai:NAME` or `anthropic:NAME`; empty for none.")
-    base_url: str = Field("", description="Its endpoint, where it is not the provider's own.")
-    time_limit_s: float = Field(60.0, gt=0, description="Seconds that one attempt may take as a whole.")
+    model: str = of("llm_model")
+    base_url: str = of("llm_base_url")
+    time_limit_s: float = of("llm_time_limit_s")
     attempts: int = Field(3, ge=1, description="How often a question is put when the endpoint is busy or silent.")
     max_wait_s: float = Field(60.0, ge=0, description="Longest pause between two attempts, in seconds.")
 
@@ -241,19 +243,13 @@ class LLMProviderResource(_Strict):
 class RelationExtractorResource(_Strict):
     """Which relations are taken from the text, and what a model may cost."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "spec": "relation_extractor", "max_relations": "max_relations", "max_relations_total": "max_relations_total",
-        "max_llm_calls": "max_llm_calls", "token_budget": "llm_token_budget", "concurrency": "llm_concurrency",
-        "dry_run": "llm_dry_run",
-    }  # fmt: skip
-
-    spec: str = Field("none", description="`none`, or an extractor as `make_relation_extractor` reads it.")
-    max_relations: int = Field(64, ge=1, description="Most edges taken from one chunk by a model.")
-    max_relations_total: int = Field(0, ge=0, description="Most edges taken by a model in one run; 0 for no limit.")
-    max_llm_calls: int = Field(0, ge=0, description="Most questions put to a model in one run; 0 for no limit.")
-    token_budget: int = Field(0, ge=0, description="Most tokens spent on a model in one run; 0 for no limit.")
-    concurrency: int = Field(4, ge=1, description="Questions put to a model at the same time.")
-    dry_run: bool = Field(False, description="Ask nothing, and say how many chunks and tokens would be sent.")
+    spec: str = of("relation_extractor")
+    max_relations: int = of("max_relations")
+    max_relations_total: int = of("max_relations_total")
+    max_llm_calls: int = of("max_llm_calls")
+    token_budget: int = of("llm_token_budget")
+    concurrency: int = of("llm_concurrency")
+    dry_run: bool = of("llm_dry_run")
 
     @field_validator("spec")
     @classmethod
@@ -300,9 +296,7 @@ class RelationExtractorResource(_Strict):
 class ReviewResource(_Strict):
     """What people decided about a model's edges."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "review"}
-
-    path: str = Field("data/review.csv", description="Decisions, CSV; a missing file leaves decisions as they are.")
+    path: str = of("review")
 
     def read(self) -> list[ReviewDecision] | None:
         """Read the decisions; None where there is no file.
@@ -316,9 +310,7 @@ class ReviewResource(_Strict):
 class ProfileResource(_Strict):
     """What the domain calls its entities and metrics, and what its policy for labels is."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "profile"}
-
-    path: str = Field("data/profile.toml", description="Domain profile, TOML; empty for none.")
+    path: str = of("profile")
 
     def load(self) -> DomainProfile:
         """Read the profile; without one, everything in it is empty.
@@ -332,18 +324,14 @@ class ProfileResource(_Strict):
 class FactsResource(_Strict):
     """Where facts come from."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "facts"}
-
-    path: str = Field("data/facts", description="Folder or file of facts, CSV or Parquet; empty for none.")
+    path: str = of("facts")
 
 
 class QuestionsResource(_Strict):
     """The golden set by which releases are judged."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {"path": "questions", "floor": "quality_floor"}
-
-    path: str = Field("", description="Golden questions, CSV or TSV; empty for none.")
-    floor: float = Field(0.0, ge=0, le=1, description="Lowest nDCG@10 of a release; 0 for none.")
+    path: str = of("questions", default="")
+    floor: float = of("quality_floor")
 
     def read(self) -> list[GoldenQuestion]:
         """Read the questions; without a file there are none.
@@ -357,19 +345,22 @@ class QuestionsResource(_Strict):
 class SnapshotsResource(_Strict):
     """Where and how snapshots are published."""
 
-    SETTINGS: ClassVar[Mapping[str, str]] = {
-        "path": "snapshots", "max_label": "snapshot_max_label", "keep": "snapshot_keep", "analyzer": "analyzer",
-        "levels": "snapshot_levels", "clients": "clients", "signing_key": "signing_key",
-    }  # fmt: skip
+    path: str = of("snapshots", default=ServiceConfig().snapshots_folder())
+    max_label: str = of("snapshot_max_label")
+    keep: int = of("snapshot_keep")
+    analyzer: AnalyzerName = of("analyzer")
+    levels: str = of("snapshot_levels", default="none")
+    clients: str = of("clients", default="")
+    signing_key: str = of("signing_key")
 
-    path: str = Field("data/snapshots", description="Folder of published snapshots; created if it is missing.")
-    max_label: str = Field("CONFIDENTIAL", description="Highest label that is published; never RESTRICTED.")
-    keep: int = Field(3, ge=1, description="How many snapshots are kept, the current one among them.")
-    analyzer: AnalyzerName = Field("default", description="How published texts become search terms.")
-    levels: str = Field("none", description="Labels up to which somebody is served too, see `wanted_levels`.")
-    clients: str = Field("", description="File of the clients of the service, which decide where no level is named.")
-
-    signing_key: str = Field("", description="File of the private key that signs snapshots; empty for no signature.")
+    @classmethod
+    def values_of(cls, config: ServiceConfig) -> dict[str, Any]:
+        """Return the value of each field; folder and file may depend on what is there."""
+        return {
+            **super().values_of(config),
+            "path": config.snapshots_folder(),
+            "clients": config.clients_file(),
+        }
 
     def wanted_levels(self) -> tuple[Sensitivity, ...]:
         """Return the labels up to which the snapshot is indexed, besides its own."""
@@ -386,3 +377,18 @@ class SnapshotsResource(_Strict):
     @classmethod
     def _servable(cls, label: str) -> str:
         return str(servable_label(label))
+
+
+RESOURCES: Mapping[str, type[_Strict]] = {
+    "source": SourceResource,
+    "store": StoreResource,
+    "profile": ProfileResource,
+    "facts_source": FactsResource,
+    "chunker": ChunkerResource,
+    "snapshots": SnapshotsResource,
+    "questions": QuestionsResource,
+    "relation_extractor": RelationExtractorResource,
+    "llm_provider": LLMProviderResource,
+    "review": ReviewResource,
+}
+"""Every resource by the name under which assets ask for it."""

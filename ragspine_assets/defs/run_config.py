@@ -8,7 +8,7 @@ names, since messages about wrong values show them.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self, cast
 
 from dagster import Enum, EnumValue, Field, Permissive, Shape
@@ -17,9 +17,7 @@ from dagster._config.errors import PostProcessingError
 from dagster._core.definitions.definition_config_schema import DefinitionConfigSchema
 from pydantic import ValidationError
 
-from ragspine_assets.config import environment_name
-
-Value = str | int | float | bool
+from ragspine_assets.config import SETTINGS, Value, did_you_mean, environment_name
 
 _KINDS = {bool: ConfigScalarKind.BOOL, int: ConfigScalarKind.INT, float: ConfigScalarKind.FLOAT}
 
@@ -63,22 +61,29 @@ def offered(
     return DefinitionConfigSchema(Field(_Checked(name, fields, validate), is_required=False))
 
 
-def explain(problem: ValueError, settings: Mapping[str, str]) -> str:
-    """Return in one line which setting is wrong, what it is and what is allowed.
+def explain(problem: ValueError, settings: Mapping[str, str], fields: Iterable[str]) -> str:
+    """Return in one line which setting is wrong, what it is, what is allowed, and the nearest of that.
 
     Args:
         problem: what a resource raised when it was made.
-        settings: the setting of `ServiceConfig` for each field of the resource.
+        settings: the setting of `ServiceConfig` for each field of the resource that one decides.
+        fields: names of all fields of the resource.
     """
     if not isinstance(problem, ValidationError):
         return str(problem)
     told = []
     for error in problem.errors(include_url=False):
         field = str(error["loc"][0]) if error["loc"] else ""
-        message = error["msg"].removeprefix("Value error, ")
-        variable = f" ({environment_name(settings[field])})" if settings.get(field) else ""
-        given = f"{field}{variable} is {error['input']!r}: " if field else ""
-        told.append(f"{given}{message[:1].lower() if given else message[:1]}{message[1:]}".rstrip(".") + ".")
+        setting = SETTINGS.get(settings.get(field, ""))
+        if error["type"] == "extra_forbidden":
+            told.append(f"There is no field {field}; there are {', '.join(fields)}.{did_you_mean(field, fields)}")
+        elif setting and error["type"] != "value_error":
+            told.append(str(setting.wrong(error["input"], called=field)))
+        else:
+            message = error["msg"].removeprefix("Value error, ")
+            was = "" if setting and setting.secret else f" is {error['input']!r}"
+            given = f"{field}{f' ({setting.variable})' if setting else ''}{was}: " if field else ""
+            told.append(f"{given}{message[:1].lower() if given else message[:1]}{message[1:]}".rstrip(".") + ".")
     return " ".join(told)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from dagster import DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord, RunsFilter
 from dagster._core.storage.tags import GRPC_INFO_TAG
 
+from ragspine_assets.config import ServiceConfig
 from ragspine_assets.store import StoreBusyError
 
 from .history import keep_history_private
@@ -36,7 +37,7 @@ from .run_process import (
     this_machine,
 )
 
-STARTING_S = 1800.0
+STARTING_S = ServiceConfig.starting_s
 """Seconds for which a run may have no process before it counts as dead, where nobody says otherwise."""
 
 _LISTENS_WITHIN_S = 1.0

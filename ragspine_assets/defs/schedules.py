@@ -5,7 +5,7 @@ Belongs here: when jobs start by the clock. Does not belong here: what they do, 
 """
 
 from collections.abc import Mapping
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from dagster import (
     DefaultScheduleStatus,
@@ -17,8 +17,7 @@ from dagster import (
 )
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
-from ragspine_assets.config import ServiceConfig, environment_name
-from ragspine_assets.errors import SettingError
+from ragspine_assets.config import SETTINGS, ServiceConfig
 
 from .jobs import selection_config, selection_tags
 from .own_runs import OwnRuns
@@ -82,9 +81,7 @@ def cron_of(setting: str, value: str) -> str:
     from dagster._utils.schedules import is_valid_cron_schedule
 
     if not is_valid_cron_schedule(value):
-        raise SettingError(
-            f"{environment_name(setting)} must be a cron expression such as '15 2 * * *'; it is {value!r}."
-        )
+        raise SETTINGS[setting].wrong(value)
     return value
 
 
@@ -93,5 +90,4 @@ def zone_of(value: str) -> str:
     try:
         return ZoneInfo(value).key
     except (KeyError, ValueError, OSError):
-        name = environment_name("timezone")
-        raise SettingError(f"{name} must be a time zone such as UTC or Europe/Rome; it is {value!r}.") from None
+        raise SETTINGS["timezone"].wrong(value, near=available_timezones()) from None

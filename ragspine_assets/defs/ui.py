@@ -13,7 +13,7 @@ from typing import cast
 
 from dagster_shared.ipc import open_ipc_subprocess
 
-from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.config import SETTINGS, ServiceConfig
 
 from .history import history_folder, make_private
 from .own_pages import App, Origin, OwnPagesOnly, parse_origins
@@ -50,10 +50,11 @@ def ui_origins() -> tuple[Origin, ...]:
     Raises:
         ValueError: one of them is no address; the message says what is allowed.
     """
+    said = ServiceConfig.from_environment().ui_origins
     try:
-        return parse_origins(ServiceConfig.from_environment().ui_origins)
-    except ValueError as error:
-        raise ValueError(f"{environment_name('ui_origins')}: {error}") from None
+        return parse_origins(said)
+    except ValueError:
+        raise SETTINGS["ui_origins"].wrong(said) from None
 
 
 def _start(port: str) -> None:

@@ -278,9 +278,9 @@ def test_cron_zone_and_interval_come_from_the_environment() -> None:
         ({"refresh_cron": "at noon"}, "RAGSPINE_REFRESH_CRON must be a cron"),
         ({"checks_cron": "61 * * * *"}, "RAGSPINE_CHECKS_CRON must be a cron"),
         ({"timezone": "Mars/Olympus"}, "RAGSPINE_TIMEZONE must be a time zone"),
-        ({"fresh_for_h": 0.0}, "RAGSPINE_FRESH_FOR_H must be more than 0"),
+        ({"fresh_for_h": 0.0}, "RAGSPINE_FRESH_FOR_H must be a number above 0"),
         ({"notifier": "no_such_module:tell"}, "notifier 'no_such_module:tell' cannot be loaded"),
-        ({"notifier": "os:sep"}, "must name a function"),
+        ({"notifier": "os:sep"}, "RAGSPINE_NOTIFIER must be a function"),
     ],
 )
 def test_a_wrong_setting_of_automation_fails_when_the_definitions_load(

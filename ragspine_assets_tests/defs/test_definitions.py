@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import dagster as dg
 import pytest
 
-from ragspine_assets.config import ServiceConfig, environment_name
+from ragspine_assets.config import SETTINGS, ServiceConfig, Setting, environment_name, settings_page
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.resources import ChunkerResource, SourceResource, StoreResource
+from ragspine_assets.errors import SettingError
+from ragspine_assets.index.analysis import AnalyzerName
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,12 +165,57 @@ def test_sizes_that_are_not_legal_are_refused(max_chars: int, overlap_chars: int
 
 
 def test_every_setting_has_an_environment_name_and_a_meaning() -> None:
-    described = ServiceConfig.describe()
-    assert {name for name, _, _ in described} >= {
+    assert {setting.variable for setting in SETTINGS.values()} >= {
         "RAGSPINE_SOURCE", "RAGSPINE_STORE", "RAGSPINE_PROFILE", "RAGSPINE_FACTS", "RAGSPINE_SNAPSHOTS",
         "RAGSPINE_CHUNKER", "RAGSPINE_RELATION_EXTRACTOR", "RAGSPINE_LLM_MODEL", "RAGSPINE_LLM_BASE_URL",
     }  # fmt: skip
-    assert all(meaning for _, _, meaning in described)
+    assert all(setting.meaning for setting in SETTINGS.values())
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+    assert page.read_text(encoding="utf-8") == settings_page(), "python -m ragspine_assets.config > docs/settings.md"
+
+
+def test_the_analyzers_are_those_that_the_index_has() -> None:
+    assert SETTINGS["analyzer"].choices == get_args(AnalyzerName)
+
+
+@pytest.mark.parametrize("setting", [each for each in SETTINGS.values() if not isinstance(each.default, (str, bool))])
+def test_no_number_outside_its_limits_is_taken_and_the_limit_itself_is_where_it_may_be(setting: Setting) -> None:
+    least, above = setting.least, setting.above
+    step = -1 if above is None else 0
+    low = (above if least is None else least) or 0
+    for wrong in (str(low + step), "many", "", "nan", "inf"):
+        with pytest.raises(ValueError, match=rf"{setting.variable} must be .* number .*it is"):
+            setting.read(wrong)
+    assert setting.read(str(low - step if step else 0.5)) > low - 1
+    with pytest.raises(ValueError, match=setting.variable):
+        ServiceConfig(**{setting.name: low + step})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("RAGSPINE_ANALYZER", "stemed", r"one of default, stemmed; it is 'stemed'\. Did you mean 'stemmed'\?"),
+        ("RAGSPINE_LLM_DRY_RUN", "ture", r"one of 1, true, .*; it is 'ture'\."),
+        ("RAGSPINE_SNAPSHOT_MAX_LABLE", "INTERNAL", r"no setting RAGSPINE_SNAPSHOT_MAX_LABLE\. Did you mean RAGSPINE_SNAPSHOT_MAX_LABEL\?"),
+        ("RAGSPINE_ALLOW_MASS_REMOVALS", "1", "Did you mean RAGSPINE_ALLOW_MASS_REMOVAL"),
+    ],
+)  # fmt: skip
+def test_a_typing_error_is_told_with_what_was_meant(variable: str, value: str, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        ServiceConfig.from_environment({variable: value})
+
+
+def test_variables_of_others_are_no_typing_errors() -> None:
+    others = {
+        "RAGSPINE_LLM_API_KEY": "k",
+        "RAGSPINE_ENTIRELY_NEW": "1",
+        "SNAPSHOT_MAX_LABLE": "x",
+        "RAGSPINE_SOURCES": "",
+    }
+    assert ServiceConfig.from_environment(others) == ServiceConfig()
 
 
 def test_settings_come_from_the_environment() -> None:
@@ -178,7 +226,7 @@ def test_settings_come_from_the_environment() -> None:
 
 
 def test_a_setting_of_a_wrong_type_is_named() -> None:
-    with pytest.raises(ValueError, match="RAGSPINE_MAX_CHARS must be a number"):
+    with pytest.raises(ValueError, match="RAGSPINE_MAX_CHARS must be a whole number of at least 1; it is 'many'"):
         ServiceConfig.from_environment({"RAGSPINE_MAX_CHARS": "many"})
     assert environment_name("max_chars") == "RAGSPINE_MAX_CHARS"
 

@@ -13,6 +13,7 @@ from ragspine_assets.config import ServiceConfig
 from ragspine_assets.defs import build_defs
 from ragspine_assets.defs.jobs import selection_config
 from ragspine_assets.defs.resources import (
+    RESOURCES,
     ChunkerResource,
     FactsResource,
     LLMProviderResource,
@@ -136,13 +137,13 @@ def test_a_reference_to_the_environment_among_parameters_is_not_resolved(monkeyp
     ("resource", "values", "said"),
     [
         ("chunker", {"spec": "no-such"}, "none, default.*sentence_window.*no-such"),
-        ("chunker", {"max_chars": -1}, "max_chars must be positive, not -1"),
+        ("chunker", {"max_chars": -1}, r"max_chars .RAGSPINE_MAX_CHARS. must be a whole number of at least 1; it is -1"),
         ("chunker", {"max_chars": 50, "overlap_chars": 50}, "overlap_chars must be at least 0 and less than max_chars"),
         ("chunker", {"spec": "sentence_window", "parameters": {"widow": 2}}, "widow"),
         ("chunker", {"max_chars": "many"}, "max_chars.*many"),
         ("relation_extractor", {"spec": "magic"}, "none, deterministic.*llm.*magic"),
-        ("relation_extractor", {"max_relations": 0}, r"RAGSPINE_MAX_RELATIONS\) is 0: input should be greater than or"),
-        ("relation_extractor", {"concurrency": 0}, r"RAGSPINE_LLM_CONCURRENCY\) is 0"),
+        ("relation_extractor", {"max_relations": 0}, r"RAGSPINE_MAX_RELATIONS\) must be a whole number of at least 1; it is 0\."),
+        ("relation_extractor", {"concurrency": 0}, r"RAGSPINE_LLM_CONCURRENCY\) must be .* it is 0"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_refused_before_the_launch_with_what_is_allowed(
@@ -200,8 +201,8 @@ def test_a_refused_launch_leaves_nothing_behind(tmp_path: Path, instance: dg.Dag
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"snapshot_keep": 0}, r"keep \(RAGSPINE_SNAPSHOT_KEEP\) is 0: input should be greater than or equal to 1"),
-        ({"workers": -1}, r"RAGSPINE_WORKERS\) is -1"),
+        ({"snapshot_keep": 0}, r"RAGSPINE_SNAPSHOT_KEEP must be a whole number of at least 1; it is 0\."),
+        ({"workers": -1}, "RAGSPINE_WORKERS must be .* it is -1"),
         ({"snapshot_max_label": "RESTRICTED"}, "RAGSPINE_SNAPSHOT_MAX_LABEL"),
         ({"max_relations": 0}, "RAGSPINE_MAX_RELATIONS"),
     ],
@@ -212,4 +213,41 @@ def test_a_wrong_setting_of_the_service_is_named_when_it_loads(settings: dict[st
 
 
 def test_a_field_of_another_resource_is_not_made_up() -> None:
-    assert set(RelationExtractorResource.model_fields) == set(RelationExtractorResource.SETTINGS)
+    assert set(RelationExtractorResource.model_fields) == set(RelationExtractorResource.settings())
+
+
+@pytest.mark.parametrize("resource", [kind for name, kind in RESOURCES.items() if name != "snapshots"])
+def test_a_resource_made_by_hand_is_as_the_settings_are_when_nothing_is_set(resource: type) -> None:
+    assert resource().model_dump() == resource.configured(ServiceConfig()).model_dump()
+
+
+def test_every_setting_of_documents_and_store_reaches_the_resource_that_takes_it() -> None:
+    changed = {name: value for name, value in CHANGED.items() if name != "snapshots"}
+    made = build_defs(ServiceConfig(**changed)).resources or {}  # pyright: ignore[reportArgumentType]
+    reached = {
+        setting: getattr(made[name], field)
+        for name, kind in RESOURCES.items()
+        for field, setting in kind.settings().items()
+    }
+    assert {name: reached[name] for name in changed} == changed
+
+
+CHANGED: dict[str, object] = {
+    "source": "s", "store": "t.duckdb", "profile": "p", "facts": "f", "snapshot_max_label": "INTERNAL", "snapshot_keep": 4,
+    "snapshot_levels": "PUBLIC", "clients": "c.toml", "analyzer": "stemmed", "chunker": "layout", "max_chars": 99, "overlap_chars": 9, "relation_extractor": "llm",
+    "llm_model": "m", "llm_base_url": "http://127.0.0.1:9/v1", "llm_time_limit_s": 1.5, "llm_concurrency": 2,
+    "max_llm_calls": 3, "llm_token_budget": 5, "llm_dry_run": True, "max_relations": 6, "max_relations_total": 7,
+    "review": "r.csv", "workers": 8, "time_limit_s": 2.5, "max_file_bytes": 10, "wait_s": 0.5, "turn_s": 1.0,
+    "starting_s": 2.0, "runs_kept": 11, "allow_mass_removal": True, "allow_lower_labels": True,
+}  # fmt: skip
+
+
+def test_a_password_in_an_address_is_not_shown_where_it_is_refused() -> None:
+    with pytest.raises(ValueError, match="RAGSPINE_LLM_BASE_URL") as caught:
+        LLMProviderResource(base_url="http://me:Zanzibarquux@127.0.0.1/v1")
+    assert "Zanzibarquux" not in str(caught.value)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match=r"no field workrs; there are path, .* Did you mean 'workers'\?"):
+        SourceResource(workrs=2)  # pyright: ignore[reportCallIssue]
