@@ -255,7 +255,7 @@ def test_attributes_are_the_settings_and_paths_start_at_the_project(monkeypatch:
         ("source: docs\nmax_chars: many", "max_chars is 'many': input should be a valid integer"),
         (
             "source: docs\nsnapshot_keep: 0",
-            "attribute snapshot_keep.* is 0: input should be greater than or equal to 1",
+            "attribute snapshot_keep must be a whole number of at least 1; it is 0",
         ),
         ("source: docs\nsnapshot_max_label: SECRET", "attribute snapshot_max_label"),
         ("source: docs\nrefresh_cron: daily", "attribute refresh_cron must be a cron expression"),

@@ -47,6 +47,8 @@ OTHERS = {
     ("snapshots", "max_label"): ("INTERNAL", "RAGSPINE_SNAPSHOT_MAX_LABEL"),
     ("snapshots", "keep"): (0, "RAGSPINE_SNAPSHOT_KEEP"),
     ("snapshots", "analyzer"): ("stemmed", "RAGSPINE_ANALYZER"),
+    ("snapshots", "levels"): ("PUBLIC", "RAGSPINE_SNAPSHOT_LEVELS"),
+    ("snapshots", "clients"): ("/etc/clients.toml", "RAGSPINE_CLIENTS"),
     ("llm_provider", "model"): ("other", "RAGSPINE_LLM_MODEL"),
     ("llm_provider", "base_url"): ("http://127.0.0.1:1/v1", "RAGSPINE_LLM_BASE_URL"),
     ("llm_provider", "time_limit_s"): (1.0, "RAGSPINE_LLM_TIME_LIMIT_S"),
