@@ -330,7 +330,7 @@ class FactsResource(_Strict):
 class QuestionsResource(_Strict):
     """The golden set by which releases are judged."""
 
-    path: str = of("questions", default="")
+    path: str = of("questions")
     floor: float = of("quality_floor")
 
     def read(self) -> list[GoldenQuestion]:

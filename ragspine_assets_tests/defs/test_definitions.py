@@ -197,7 +197,7 @@ def test_no_number_outside_its_limits_is_taken_and_the_limit_itself_is_where_it_
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("RAGSPINE_ANALYZER", "stemed", r"one of default, stemmed; it is 'stemed'\. Did you mean 'stemmed'\?"),
+        ("RAGSPINE_ANALYZER", "stemed", r"one of default, stemmed, plain; it is 'stemed'\. Did you mean 'stemmed'\?"),
         ("RAGSPINE_LLM_DRY_RUN", "ture", r"one of 1, true, .*; it is 'ture'\."),
         ("RAGSPINE_SNAPSHOT_MAX_LABLE", "INTERNAL", r"no setting RAGSPINE_SNAPSHOT_MAX_LABLE\. Did you mean RAGSPINE_SNAPSHOT_MAX_LABEL\?"),
         ("RAGSPINE_ALLOW_MASS_REMOVALS", "1", "Did you mean RAGSPINE_ALLOW_MASS_REMOVAL"),

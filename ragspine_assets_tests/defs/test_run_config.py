@@ -18,6 +18,7 @@ from ragspine_assets.defs.resources import (
     FactsResource,
     LLMProviderResource,
     ProfileResource,
+    QuestionsResource,
     RelationExtractorResource,
     ReviewResource,
     SnapshotsResource,
@@ -49,6 +50,9 @@ OTHERS = {
     ("snapshots", "analyzer"): ("stemmed", "RAGSPINE_ANALYZER"),
     ("snapshots", "levels"): ("PUBLIC", "RAGSPINE_SNAPSHOT_LEVELS"),
     ("snapshots", "clients"): ("/etc/clients.toml", "RAGSPINE_CLIENTS"),
+    ("snapshots", "signing_key"): ("/tmp/other.pem", "RAGSPINE_SIGNING_KEY"),
+    ("questions", "path"): ("", "RAGSPINE_QUESTIONS"),
+    ("questions", "floor"): (0.5, "RAGSPINE_QUALITY_FLOOR"),
     ("llm_provider", "model"): ("other", "RAGSPINE_LLM_MODEL"),
     ("llm_provider", "base_url"): ("http://127.0.0.1:1/v1", "RAGSPINE_LLM_BASE_URL"),
     ("llm_provider", "time_limit_s"): (1.0, "RAGSPINE_LLM_TIME_LIMIT_S"),
@@ -78,7 +82,7 @@ def test_what_protects_is_refused_before_the_launch_with_the_variable_to_set(
     "made",
     [
         SourceResource(), StoreResource(), ProfileResource(), FactsResource(), SnapshotsResource(), ReviewResource(),
-        LLMProviderResource(),
+        LLMProviderResource(), QuestionsResource(),
     ],
     ids=lambda made: type(made).__name__,
 )  # fmt: skip
