@@ -16,15 +16,17 @@ import numpy as np
 
 from ragspine_assets.policy import fold_text
 
-_NOTHING, _UNKNOWN, _SEVERAL, _OTHER = 0, 253, 254, 255
+_NOTHING, _OTHER, _UNKNOWN, _SEVERAL = 0, 252, 253, 254
 _LAST = 0xFFFF
 _ELSEWHERE = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]+")
 _BLOCK = 1 << 22
 
 
-def squeeze(text: str) -> str:
-    """Return the folded letters and digits of a text, without anything between them."""
-    return "".join([char for char in fold_text(text) if char.isalnum() or unicodedata.category(char)[0] in "LMN"])
+def squeeze(text: str, signs: str = "") -> str:
+    """Return the folded letters and digits of a text, and these signs, without anything between them."""
+    return "".join(
+        [char for char in fold_text(text) if char.isalnum() or char in signs or unicodedata.category(char)[0] in "LMN"]
+    )
 
 
 class LetterSearch:
@@ -33,12 +35,14 @@ class LetterSearch:
     Args:
         phrases: what is looked for. One without a letter, or more different letters than a byte has room for, make every
             text one that may hold a phrase.
+        signs: signs that count as letters.
     """
 
-    def __init__(self, phrases: Iterable[str]) -> None:
-        squeezed = {squeeze(phrase) for phrase in phrases}
+    def __init__(self, phrases: Iterable[str], signs: str = "") -> None:
+        self._signs = signs
+        squeezed = {squeeze(phrase, signs) for phrase in phrases}
         letters = sorted(set("".join(squeezed)))
-        self._always = "" in squeezed or len(letters) >= _UNKNOWN or any(ord(letter) > _LAST for letter in letters)
+        self._always = "" in squeezed or len(letters) >= _OTHER or any(ord(letter) > _LAST for letter in letters)
         if self._always:
             return
         self._number = {letter: number for number, letter in enumerate(letters, start=1)}
@@ -52,6 +56,7 @@ class LetterSearch:
         for code in range(128):
             self._learn(chr(code))
         self._ascii = bytes(self._table[:128]) + bytes(128)
+        self._ascii_nothing = bytes(code for code in range(128) if self._table[code] == _NOTHING)
 
     def may_hold(self, text: str) -> bool:
         """Tell whether the letters of a phrase follow each other anywhere in a text."""
@@ -67,16 +72,19 @@ class LetterSearch:
 
     def _numbered(self, text: str) -> bytes:
         if text.isascii():
-            return text.encode("ascii").translate(self._ascii).translate(None, b"\0")
-        numbers = self._table[_codes(text)]
-        if (numbers == _UNKNOWN).any():
-            for char in set(text):
-                self._learn(char)
-            numbers = self._table[_codes(text)]
+            return text.encode("ascii").translate(self._ascii, self._ascii_nothing)
+        numbers = self._table[codes := _codes(text)]
+        if numbers.max() <= _OTHER:
+            return numbers.tobytes().translate(None, b"\0")
+        unknown = np.unique(codes[numbers == _UNKNOWN])
+        if unknown.size:
+            for code in unknown.tolist():
+                self._learn(chr(code))
+            numbers = self._table[codes]
         if (numbers == _SEVERAL).any():
             for char in set(text):
                 if ord(char) > _LAST:
-                    self._spelt.setdefault(char, squeeze(char))
+                    self._spelt.setdefault(char, squeeze(char, self._signs))
                 if char in self._spelt:
                     text = text.replace(char, self._spelt[char])
             # What is left of the other planes, and halves of characters, is no letter of a phrase.
@@ -88,7 +96,7 @@ class LetterSearch:
         code = ord(char)
         if code > _LAST or self._table[code] != _UNKNOWN:
             return
-        letters = squeeze(char)
+        letters = squeeze(char, self._signs)
         if len(letters) > 1 and letters != char:
             self._spelt[char] = letters
             self._table[code] = _SEVERAL

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import unescape
@@ -82,8 +82,24 @@ class Phrases:
         return alone
 
     @cached_property
-    def _letters(self) -> LetterSearch:
-        return LetterSearch((*self.keywords, *self._alone))
+    def _searches(self) -> tuple[LetterSearch, ...]:
+        """Short phrases by themselves and with their signs (``M&A``): nearly every text holds their letters."""
+        short = {word for word in self.keywords if len(squeeze(word)) <= _SHORT and _SIGN.search(fold_text(word))}
+        long = LetterSearch({*self.keywords, *self._alone} - short)
+        signs = "".join(sorted(set("".join(_SIGN.findall(fold_text(" ".join(short)))))))
+        return (long, LetterSearch(short, signs)) if short else (long,)
+
+    @cached_property
+    def _read_as_written(self) -> bool:
+        """Whether a phrase may lie across words that are not read: it holds signs of the kind that parts them."""
+        return any(_PARTING.search(phrase) for phrase in (*self.keywords, *self.markings))
+
+    def _may_be_in(self, text: str, bare: str, removed: Sequence[str]) -> bool:
+        """Tell whether a phrase may be in a text, of which ``bare`` is left where words that are not read are removed."""
+        views = [_LINE_NUMBER.sub("\n", "\n".join((bare, *removed)))]
+        if self._read_as_written and views != [text]:
+            views.append(text)
+        return any(search.may_hold(view) for view in views for search in self._searches)
 
     def stated_by(self, statements: Iterable[Statement]) -> list[StatedLabel]:
         """Return what a file says about its label, each reason once, the highest label first."""
@@ -104,8 +120,9 @@ class Phrases:
             # What a label is called may be a keyword as well.
             place, text = "label", name
         # Source may hold words between the letters of a phrase: tags, addresses of links.
-        bare = _without_words(text, "") if source else text
-        if not self._letters.may_hold(text) and (bare == text or not self._letters.may_hold(bare)):
+        removed: list[str] = []
+        bare = _without_words(text, "", removed) if source else text
+        if not self._may_be_in(text, bare, removed):
             return
         for number, (keyword, has_marks) in enumerate(self._folded_keywords, start=1):
             if any(keyword in view for view in _readings(text, source, has_marks)):
@@ -142,6 +159,10 @@ class Phrases:
 # -- readings ----------------------------------------------------------------------------------------------------------
 
 _LONGEST_LINE = 200
+_SHORT = 3
+_SIGN = re.compile(r"[&@%$/!?]")
+_PARTING = re.compile(r"[<>\[\]()`]|(?:\d|\b[A-Za-z])[.)]")
+_LINE_NUMBER = re.compile(r"\n[ \t>]*(?:[-+*•][ \t]+)?\(?(?:\d{1,4}|[A-Za-z])[.)][ \t]")
 _MARK = re.compile(r"[*_`~#>|\[\]\\^={}<]")
 _SOFT = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]+")
 _COMMENT = re.compile("<!--|-->")
@@ -152,7 +173,9 @@ _BREAKS = re.compile(
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,2000}>")
 _TARGET = re.compile(r"\]\([^()\n]{0,2000}\)|\]\[[^\[\]\n]{0,200}\]|\[\^[^\]\n]{1,40}\]")
 _ROLE = re.compile(r":[a-z][\w.-]{0,40}:(?=`)|\s<[^<>`\n]{1,2000}>(?=`)")
-_LINE_MARK = re.compile(r"^[ \t>]*(?:(?:[-+*•]|\d{1,4}[.)]|#{1,6}|\.\.)[ \t]+)*", re.MULTILINE)
+_LINE_MARK = re.compile(
+    r"^[ \t>]*(?:(?:[-+*:•]|\(?\d{1,4}[.)]|\(?[A-Za-z][.)]|#{1,6}|\.\.)[ \t]+)*", re.MULTILINE
+)
 _RULE = re.compile(r"^[-=~^*+|: \t]{3,}$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _UNDERSCORE = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")
@@ -167,16 +190,29 @@ def _close(folded: str) -> str:
     return folded if folded.isascii() else _SPACE_BETWEEN_UNSPACED.sub("", folded)
 
 
-def _without_words(text: str, fill: str) -> str:
-    """Return a source text without what has letters and is not read; ``fill`` stands in its place inside a line."""
+def _without_words(text: str, fill: str, removed: list[str] | None = None) -> str:
+    """Return a source text without what has letters and is not read; ``fill`` stands in its place inside a line.
+
+    What is taken off is added to ``removed``.
+    """
+    removed = removed if removed is not None else []
+
+    def taken_off(found: re.Match[str]) -> str:
+        removed.append(found[0])
+        return fill
+
+    def tag_taken_off(tag: re.Match[str]) -> str:
+        removed.append(tag[0])
+        return "\n" if _BREAKS.match(tag[0]) else fill
+
     if "<!--" in text or "-->" in text:
         text = _COMMENT.sub("\n", text)
     if "`" in text and (":`" in text or ">`" in text):
-        text = _ROLE.sub("", text)
+        text = _ROLE.sub(lambda role: removed.append(role[0]) or "", text)
     if "<" in text:
-        text = _TAG.sub(lambda tag: "\n" if _BREAKS.match(tag[0]) else fill, text)
+        text = _TAG.sub(tag_taken_off, text)
     if "](" in text or "][" in text or "[^" in text:
-        text = _TARGET.sub(fill, text)
+        text = _TARGET.sub(taken_off, text)
     return unescape(text) if "&" in text else text
 
 

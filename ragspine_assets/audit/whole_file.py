@@ -26,7 +26,7 @@ from lxml import etree, html  # pyright: ignore[reportAttributeAccessIssue]
 from ragspine_assets.documents.decoding import UndecodableText, decode_text
 from ragspine_assets.documents.extraction import Extracted, ExtractionError, ExtractionLimits
 
-VERSION = "whole file 1"
+VERSION = "whole file 2"
 """Part of every record of what was proved: raised whenever more or less of a file would be read."""
 
 READER = "ragspine_assets.audit.whole_file:read_whole_file"

@@ -174,6 +174,14 @@ class SensitivityPolicy:
         return Markings(tuple((level, tuple(phrases)) for level, phrases in dict(self.markings).items()))
 
     @cached_property
+    def _phrases(self) -> Squeezed:
+        return Squeezed([*self.restricted_keywords, *self.printed.phrases])
+
+    def may_find_in(self, text: str) -> bool:
+        """Tell whether a text may hold a keyword or a marking, in one search; never wrong when it says no."""
+        return self._phrases.may_hold(text)
+
+    @cached_property
     def _levels(self) -> Mapping[str, Sensitivity]:
         return {_name_key(name): Sensitivity(level) for name, level in dict(self.labels).items()}
 
@@ -395,14 +403,15 @@ def explain_sensitivity(
     # A text holds what it says, whatever else does; then the smallest pieces, so that a reason names the place.
     pieces = [Aside("text", "", text), *(aside for aside in file.asides if aside.text)]
     pieces += [replace(name, text=_PATH_SEPARATORS.sub(" ", name.text)) for name in pieces if name.kind in _NAMES]
-    pieces += [Aside("path", "", filename), Aside("path", "", _PATH_SEPARATORS.sub(" ", filename))]
-    findings += _keyword_findings(pieces, policy)
+    pieces = [piece for piece in pieces if policy.may_find_in(piece.text)]
+    paths = [Aside("path", "", filename), Aside("path", "", _PATH_SEPARATORS.sub(" ", filename))]
+    findings += _keyword_findings([*pieces, *paths], policy)
     for label in file.carried:
         if label.enabled:
             findings.append(_carried_finding(label, policy, problems))
         else:
             findings.append(Finding(_NOT_IN_FORCE, label.shown, label.source, Sensitivity.PUBLIC.value))
-    findings += _marking_findings(pieces[:-2], policy)
+    findings += _marking_findings(pieces, policy)
     for problem in file.problems:
         findings.append(Finding("unreadable label", "", problem, Sensitivity.RESTRICTED.value))
         problems.append(

@@ -76,6 +76,11 @@ class Markings:
         self._phrases = sorted((*listed, *built_in), key=lambda entry: (-len(squeeze(entry[0])), entry[0]))
         self._squeezed = Squeezed([phrase for phrase, _ in self._phrases])
 
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """All phrases, TLP 2.0 among them."""
+        return tuple(phrase for phrase, _ in self._phrases)
+
     def find(self, text: str, *, titled: bool = False) -> list[tuple[str, Sensitivity, int]]:
         """Return the markings that stand alone in a text: phrase, level, and number (from 1) of the line, each once.
 

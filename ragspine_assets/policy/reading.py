@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from html import unescape
 
 import ahocorasick_rs
+import numpy as np
+from numpy.typing import NDArray
 
 from ragspine_assets.policy.folding import fold_text
 
-VERSION = "reading 2"
+VERSION = "reading 3"
 """Part of what depends on these rules: raised whenever another text would be read."""
 
 _BLOCK = 1 << 20
@@ -73,10 +76,15 @@ _ENDS = ("--!>", "-->", "]]>")
 # Where a link leads is no part of the sentence; it is read by itself in the text as it is.
 _TARGET = re.compile(r"\](?:\((?:[^()\n\\]|\\.|\([^()\n]*+\)){0,2000}+\)|\[[^\[\]\n]{0,400}\])")
 _FOOTNOTE = re.compile(r"\[\^[^\[\]\n]{1,40}\]")
-_RST_TARGET = re.compile(r":[A-Za-z][\w.+-]{0,40}:(?=`)|\s?<[^<>`\n]{1,2000}>(?=`)")
+_RST_ROLE = re.compile(r":[A-Za-z][\w.+-]{0,40}:(?=`)")
+_RST_TARGET = re.compile(r"\s?<[^<>`\n]{1,2000}>(?=`)")
 _HYPHEN = re.compile("[-\u2010\u00ad]\n[ \t>|]*(?=\\w)")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _HARD_BREAK = re.compile(r"\\$", re.MULTILINE)
+# What numbers the items of a list: letters and digits between two lines of a phrase.
+_NUMBERING = re.compile(r"\n[ \t>|]*+(?:[-+*]?[ \t]*+\(?(?:\d{1,9}|[A-Za-z])[.)](?=[ \t]|$)[ \t]*+)+")
+# Signs that are no mark of any kind: no reading of a text is without them.
+_OWN_SIGN = re.compile(r"[&@%$/!?\u00a7\u20ac]")
 # What begins a line of a quote, a list, a heading, a directive; and lines that are nothing but a rule or an underline.
 _LEADING = re.compile(
     r"^(?:[ \t]*+(?:>|(?:[-+*:\u2022\u00b7\u25cf\u25aa\u2013\u2014]|#{1,6}|\.\.|\(?\d{1,9}[.)]|\(?[A-Za-z][.)]|\[[ xX]\])(?=[ \t]|$)))+",
@@ -112,7 +120,9 @@ def _targets_off(text: str, fill: str) -> str:
         text = _TARGET.sub(fill, text)
     if "[^" in text:
         text = _FOOTNOTE.sub(fill, text)
-    if "`" in text:
+    if ":`" in text:
+        text = _RST_ROLE.sub("", text)
+    if ">`" in text:
         text = _RST_TARGET.sub("", text)
     return _entities(text)
 
@@ -148,42 +158,130 @@ def is_plain(phrase: str) -> bool:
     return reading(phrase, "") == phrase
 
 
-_EAST_ASIAN = re.compile("[\u3005-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
+# --- a fast way to know that a text holds none of some phrases ---------------------------------------------------------
+
+_LAST = 0xFFFF
+_NOTHING, _OTHER, _SPELT_OUT, _UNKNOWN = 0, 252, 253, 254
+_HANGUL = range(0xAC00, 0xD7A4)
+_JAMO = (range(0x1100, 0x1200), range(0xA960, 0xA980), range(0xD7B0, 0xD800))
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+# It stands for all characters beyond the basic plane that fold to none of it.
+_FAR = "\ufdd0"
+_FEW_LETTERS = 4
+
+
+class _Letters:
+    """Phrases as bytes, a number for each letter; texts are compared with them after the same translation.
+
+    Args:
+        phrases: what is looked for.
+        signs: signs that count as letters.
+    """
+
+    def __init__(self, phrases: Iterable[str], signs: str) -> None:
+        self._signs = signs
+        spelled = sorted({self._spell(phrase) for phrase in phrases})
+        letters = sorted(set("".join(spelled)))
+        # Letters that share a number are taken for one: that finds more, never less.
+        self._number = {letter: 1 + index % (_OTHER - 1) for index, letter in enumerate(letters)}
+        self._longest = max(map(len, spelled))
+        self._automaton = ahocorasick_rs.BytesAhoCorasick(
+            [bytes(self._number[letter] for letter in phrase) for phrase in spelled]
+        )
+        self._table = np.full(1 << 16, _UNKNOWN, np.uint8)
+        for codes in (range(0xD800, 0xE000), *_JAMO):
+            self._table[codes.start : codes.stop] = _SPELT_OUT
+        self._spelt: dict[str, str] = {}
+        self._learn(range(128))
+        self._ascii = bytes(self._table[:128]) + bytes(128)
+
+    def _spell(self, text: str) -> str:
+        """Return what is compared of a text: folded letters without any mark that may be lost beside others."""
+        kept: list[str] = []
+        for char in fold_text(text):
+            if char in self._signs or unicodedata.category(char)[0] in "LMN":
+                parts = char if ord(char) in _HANGUL else unicodedata.normalize("NFD", char)
+                kept += [part if ord(part) <= _LAST else _FAR for part in parts if unicodedata.category(part)[0] != "M"]
+        return "".join(kept)
+
+    def _learn(self, codes: Iterable[int]) -> None:
+        for code in codes:
+            if self._table[code] != _UNKNOWN:
+                continue
+            letters = self._spell(chr(code))
+            if len(letters) > 1:
+                self._table[code] = _SPELT_OUT
+                self._spelt[chr(code)] = letters
+                self._learn(map(ord, letters))
+            else:
+                self._table[code] = self._number.get(letters, _OTHER) if letters else _NOTHING
+
+    def may_be_in(self, text: str) -> bool:
+        """Tell whether the letters of a phrase follow each other anywhere in a text."""
+        numbers = self._numbered(text)
+        return any(
+            # Block by block: the automaton lists every match, and a text may consist of them.
+            self._automaton.find_matches_as_indexes(numbers[start : start + _BLOCK + self._longest])
+            for start in range(0, len(numbers), _BLOCK)
+        )
+
+    def _numbered(self, text: str) -> bytes:
+        if text.isascii():
+            return text.encode("ascii").translate(self._ascii, self._ascii_nothing)
+        codes = _codes(text)
+        numbers = self._table[codes]
+        if numbers.max() > _OTHER:
+            text = self._spelt_out(text, np.unique(codes[numbers > _OTHER]).tolist())
+            numbers = np.minimum(self._table[_codes(text)], _OTHER)
+        return numbers.tobytes().translate(None, b"\0")
+
+    @cached_property
+    def _ascii_nothing(self) -> bytes:
+        return bytes(code for code in range(128) if self._table[code] == _NOTHING)
+
+    def _spelt_out(self, text: str, codes: Iterable[int]) -> str:
+        """Write out characters that are several letters, or a part of one."""
+        codes = list(codes)
+        self._learn(codes)
+        if any(code in jamo for code in codes for jamo in _JAMO):
+            text = unicodedata.normalize("NFC", text)
+            self._learn(set(map(ord, text)) - set(range(_LAST + 1, 0x110000)))
+        if any(0xD800 <= code < 0xE000 for code in codes):
+            text = _BEYOND.sub(lambda char: self._spell(char[0]), text)
+            self._learn(set(map(ord, text)))
+        for char, letters in self._spelt.items():
+            if char in text:
+                text = text.replace(char, letters)
+        return text
+
+
+def _codes(text: str) -> NDArray[np.uint16]:
+    return np.frombuffer(text.encode("utf-16-le", "surrogatepass"), np.uint16)
 
 
 class Squeezed:
     """Phrases looked for by their letters and digits alone: a fast way to know that a text holds none of them.
+
+    Phrases of few letters are looked for with the signs that they have inside (``M&A``), or nearly every text would hold
+    them.
 
     Args:
         phrases: what is looked for; one without a letter or digit is believed to be everywhere.
     """
 
     def __init__(self, phrases: Sequence[str]) -> None:
-        squeezed = {squeeze(phrase) for phrase in phrases}
-        self._always = "" in squeezed
-        squeezed.discard("")
-        self._longest = max(map(len, squeezed), default=0)
-        self._ascii = all(map(str.isascii, squeezed))
-        self._automaton = ahocorasick_rs.AhoCorasick(sorted(squeezed), store_patterns=False) if squeezed else None
+        by_signs: dict[str, list[str]] = {}
+        for phrase in phrases:
+            signs = "".join(sorted(set(_OWN_SIGN.findall(fold_text(phrase))))) if len(squeeze(phrase)) < _FEW_LETTERS else ""
+            by_signs.setdefault(signs, []).append(phrase)
+        self._always = not all(map(squeeze, phrases))
+        self._searches = [] if self._always else [_Letters(some, signs) for signs, some in sorted(by_signs.items())]
 
     def may_hold(self, text: str) -> bool:
         """Tell whether a text, or a reading of it, may hold one of the phrases. Never wrong when it says no."""
         if self._always:
             return True
-        if self._automaton is None:
-            return False
-        if self._ascii and not text.isascii():
-            # Not one of these letters folds to an ASCII one, and they are slow to fold.
-            text = _EAST_ASIAN.sub("", text)
-        if self._holds(squeeze(text)):
+        if any(search.may_be_in(text) for search in self._searches):
             return True
-        without = _targets_off(text, "")
-        return without != text and self._holds(squeeze(without))
-
-    def _holds(self, squeezed: str) -> bool:
-        assert self._automaton is not None
-        # Block by block: the automaton lists every match, and a text may consist of them.
-        return any(
-            self._automaton.find_matches_as_indexes(squeezed[start : start + _BLOCK + self._longest])
-            for start in range(0, len(squeezed), _BLOCK)
-        )
+        without = _NUMBERING.sub("\n", _targets_off(text, ""))
+        return without != text and any(search.may_be_in(without) for search in self._searches)
