@@ -173,9 +173,7 @@ _BREAKS = re.compile(
 _TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,2000}>")
 _TARGET = re.compile(r"\]\([^()\n]{0,2000}\)|\]\[[^\[\]\n]{0,200}\]|\[\^[^\]\n]{1,40}\]")
 _ROLE = re.compile(r":[a-z][\w.-]{0,40}:(?=`)|\s<[^<>`\n]{1,2000}>(?=`)")
-_LINE_MARK = re.compile(
-    r"^[ \t>]*(?:(?:[-+*:•]|\(?\d{1,4}[.)]|\(?[A-Za-z][.)]|#{1,6}|\.\.)[ \t]+)*", re.MULTILINE
-)
+_LINE_MARK = re.compile(r"^[ \t>]*(?:(?:[-+*:•]|\(?\d{1,4}[.)]|\(?[A-Za-z][.)]|#{1,6}|\.\.)[ \t]+)*", re.MULTILINE)
 _RULE = re.compile(r"^[-=~^*+|: \t]{3,}$", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~])")
 _UNDERSCORE = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")

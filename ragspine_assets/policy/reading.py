@@ -272,7 +272,11 @@ class Squeezed:
     def __init__(self, phrases: Sequence[str]) -> None:
         by_signs: dict[str, list[str]] = {}
         for phrase in phrases:
-            signs = "".join(sorted(set(_OWN_SIGN.findall(fold_text(phrase))))) if len(squeeze(phrase)) < _FEW_LETTERS else ""
+            signs = (
+                "".join(sorted(set(_OWN_SIGN.findall(fold_text(phrase)))))
+                if len(squeeze(phrase)) < _FEW_LETTERS
+                else ""
+            )
             by_signs.setdefault(signs, []).append(phrase)
         self._always = not all(map(squeeze, phrases))
         self._searches = [] if self._always else [_Letters(some, signs) for signs, some in sorted(by_signs.items())]
