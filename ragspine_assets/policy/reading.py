@@ -191,6 +191,7 @@ class _Letters:
         self._table = np.full(1 << 16, _UNKNOWN, np.uint8)
         for codes in (range(0xD800, 0xE000), *_JAMO):
             self._table[codes.start : codes.stop] = _SPELT_OUT
+        self._table[ord(_FAR)] = self._number.get(_FAR, _OTHER)
         self._spelt: dict[str, str] = {}
         self._learn(range(128))
         self._ascii = bytes(self._table[:128]) + bytes(128)
