@@ -341,8 +341,8 @@ class ChosenTexts(Sequence[str]):
     def __getitem__(self, position: slice) -> list[str]: ...
     def __getitem__(self, position: int | slice) -> str | list[str]:
         if isinstance(position, slice):
-            return [self._texts[one] for one in self._positions[position].tolist()]
-        return self._texts[self._positions.item(position)]
+            return [self._texts[int(one)] for one in self._positions[position]]
+        return self._texts[int(self._positions[position])]
 
 
 class _Chosen(Mapping[str, T]):
