@@ -94,7 +94,8 @@ def test_a_run_that_stops_after_any_stage_is_finished_by_the_next_one_also_when_
             stage(pipeline)
         assert state(pipeline) != before
         restore(pipeline)
-        pipeline.run()
+        # A row that is gone lowers no label by itself.
+        pipeline.run(allow_lower_labels=change == "raised")
         assert state(pipeline) == before, f"stopped after stage {stages}"
 
 

@@ -524,6 +524,7 @@ def test_a_history_that_cannot_be_written_is_told_without_a_traceback(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(launch, "open_instance", full)
+    (tmp_path / "data" / "raw").mkdir(parents=True)
     assert launch.main(["refresh"]) == 1
     said = capsys.readouterr().err
     assert "cannot be read or written: database or disk is full. If the disk is full, make room" in said
@@ -536,5 +537,6 @@ def test_a_history_whose_folder_cannot_be_made_is_told_without_a_traceback(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dagster.yaml").touch()
     (tmp_path / ".dagster").touch()
+    (tmp_path / "data" / "raw").mkdir(parents=True)
     assert launch.main(["refresh"]) == 1
     assert "The history of runs cannot be opened" in capsys.readouterr().err

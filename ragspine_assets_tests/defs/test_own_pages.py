@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -240,11 +241,12 @@ def test_an_address_that_is_none_is_refused(text: str) -> None:
 
 
 def test_without_the_layer_dagsters_server_executes_a_mutation_by_get_from_any_origin(
-    instance: DagsterInstance,
+    tmp_path: Path,
 ) -> None:
     """What the layer is for: should this stop to hold, the layer has less to do."""
     forget = 'mutation { deleteRun(runId: "00000000-0000-0000-0000-000000000000") { __typename } }'
     foreign = {"origin": "http://evil.example", "host": "evil.example"}
+    instance = DagsterInstance.local_temp(str(tmp_path))
     with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as process:
         app = create_app_from_workspace_process_context(process)
         bare = TestClient(app).get("/graphql", params={"query": forget}, headers=foreign)
