@@ -5,6 +5,7 @@ here: any work. A wrong value fails when the definitions load or before a run is
 chunker and extractor may differ from run to run (see `run_config`).
 """
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
@@ -18,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from ragspine_assets.chunking import Chunker, make_chunker
 from ragspine_assets.chunking.chunk import require_sizes
 from ragspine_assets.chunking.factory import chunker_names
-from ragspine_assets.config import SETTINGS, ServiceConfig, Value
+from ragspine_assets.config import DEFAULT_QUESTIONS, SETTINGS, ServiceConfig, Value
 from ragspine_assets.documents.extraction import ExtractionLimits
 from ragspine_assets.documents.metadata import MetadataTable, read_metadata_table
 from ragspine_assets.errors import SettingError
@@ -334,12 +335,13 @@ class QuestionsResource(_Strict):
     floor: float = of("quality_floor")
 
     def read(self) -> list[GoldenQuestion]:
-        """Read the questions; without a file there are none.
+        """Read the questions; without a file there are none. One that somebody named must be there.
 
         Raises:
             QuestionsError: the file cannot be read; the message names file, line and what is allowed.
         """
-        return read_questions(self.path) if self.path else []
+        unnamed = self.path in ("", DEFAULT_QUESTIONS)
+        return [] if unnamed and not os.path.exists(self.path) else read_questions(self.path)
 
 
 class SnapshotsResource(_Strict):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ragspine_assets.defs.resources import QuestionsResource
 from ragspine_assets.evaluation.drafts import draft_questions
 from ragspine_assets.evaluation.measures import evaluate
 from ragspine_assets.evaluation.questions import Expected, QuestionsError, read_questions, write_questions
@@ -59,3 +60,12 @@ def test_drafts_are_a_golden_set_that_the_snapshot_answers(library: Library, tmp
 
 def test_a_draft_is_no_formula_of_a_spreadsheet() -> None:
     assert "\n'=HYPERLINK" in write_questions([("=HYPERLINK(1)", "a", "b", "")])
+
+
+def test_questions_that_nobody_named_may_be_missing_and_named_ones_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert QuestionsResource().read() == []
+    with pytest.raises(QuestionsError, match=r"mine\.csv cannot be read"):
+        QuestionsResource(path="mine.csv").read()
