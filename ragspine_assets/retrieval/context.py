@@ -22,6 +22,7 @@ NOT_FOUND = "not found"
 """The context when there is no snippet. It is the answer, too: no model is to be asked."""
 
 _GAP = " … "
+_FEWEST_SHARE = 0.25
 _BACKTICKS = re.compile("`+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
@@ -140,7 +141,8 @@ def build_context(snippets: Iterable[Mapping[str, object]], *, budget_chars: int
     Args:
         snippets: from a retriever, best first.
         budget_chars: how long the context may be, in code points. Windows shrink to the evidence first, those of the
-            best hits last; then hits are dropped, the worst first; the best hit's text is cut if it alone is too long.
+            best hits last; then hits are dropped, the worst first, and the last that is shown may end at an earlier sentence;
+            the best hit's text is cut if it alone is too long.
 
     Returns:
         The context, or `NOT_FOUND` if there is no snippet.
@@ -210,6 +212,11 @@ def _fit(entries: Sequence[_Entry], fence: str, budget: int) -> list[str]:
         used -= len(blocks.pop()) + 2
     if used > budget:
         return [_cut(entries[0], fence, budget)]
+    if len(blocks) < len(entries) and (
+        beginning := _beginning(entries[len(blocks)], budget - used - 2, fence, len(blocks))
+    ):
+        blocks.append(beginning)
+        used += 2 + len(beginning)
     for position, entry in enumerate(entries[: len(blocks)]):
         frame = len(_render(position + 1, entry, entry.window, fence)) - len(entry.window)
         room = budget - used + len(blocks[position]) - frame
@@ -218,6 +225,16 @@ def _fit(entries: Sequence[_Entry], fence: str, budget: int) -> list[str]:
             blocks[position] = _render(position + 1, entry, entry.shown(room), fence)
             used += len(blocks[position])
     return blocks
+
+
+def _beginning(entry: _Entry, room: int, fence: str, place: int) -> str:
+    """Return the first hit that does not fit whole with as many whole sentences as fit; ``''`` if those are few."""
+    frame = len(_render(place + 1, entry, "", fence))
+    if room - frame < _FEWEST_SHARE * len(entry.text) or canonical_text(entry.text).text != entry.text:
+        return ""
+    ends = list(accumulate(map(len, _sentences(entry.text))))
+    kept = entry.text[: max((end for end in ends if end <= room - frame), default=0)].rstrip()
+    return _render(place + 1, entry, kept, fence) if len(kept) >= _FEWEST_SHARE * len(entry.text) else ""
 
 
 def _cut(entry: _Entry, fence: str, budget: int) -> str:

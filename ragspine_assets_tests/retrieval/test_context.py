@@ -85,6 +85,22 @@ def test_the_best_hit_is_cut_and_never_lost() -> None:
     assert context.startswith("[1] source: d#para2\n```\nsolar solar")
 
 
+def test_what_is_left_of_a_budget_holds_whole_sentences_of_the_next_hit() -> None:
+    long = "The first sentence is here. The second sentence is here. The third sentence is here."
+    context = build_context([snippet("hit 0"), snippet(long, 1)], budget_chars=130)
+    assert "The first sentence is here." in context
+    assert context.endswith("sentence is here.\n```")
+    assert "third" not in context
+    assert len(context) <= 130
+
+
+def test_a_next_hit_of_which_little_fits_is_dropped() -> None:
+    context = build_context(
+        [snippet("hit 0"), snippet("Short. " + "And a long rest of the text " * 9, 1)], budget_chars=80
+    )
+    assert "Short." not in context
+
+
 def test_a_budget_that_holds_no_citation_is_an_error() -> None:
     with pytest.raises(ValueError, match="allow at least"):
         build_context([snippet()], budget_chars=5)
