@@ -115,6 +115,8 @@ class _Entry:
     path: str
     text: str
     window: str
+    same_as: int = 0
+    """The number of the hit before that has the same text; 0 if none has."""
 
     def shown(self, room: int | None) -> str:
         """Return the window, or as much of it around the evidence as ``room`` code points hold; at least the text."""
@@ -136,7 +138,8 @@ def build_context(snippets: Iterable[Mapping[str, object]], *, budget_chars: int
 
     A hit is a line that cites its own locator as the evidence and, where a window is shown, names the parent span as
     context; then the text, fenced. The fence is longer than any in the texts, so that no text can pass for another hit.
-    A window that several hits share is shown with the first, the others show their own text.
+    A window that several hits share is shown with the first, the others show their own text. A text that several hits
+    have is shown once: the others cite where it stands too.
 
     Args:
         snippets: from a retriever, best first.
@@ -173,6 +176,7 @@ def context_blocks(snippets: Iterable[Mapping[str, object]], *, budget_chars: in
 def _entries(snippets: Iterable[Mapping[str, object]]) -> list[_Entry]:
     entries: list[_Entry] = []
     shown: set[tuple[str, str]] = set()
+    numbers: dict[str, int] = {}
     for snippet in snippets:
         # A snippet carries its label; whoever made it, RESTRICTED text goes into no prompt.
         if "sensitivity" in snippet and is_restricted(snippet["sensitivity"]):
@@ -183,6 +187,8 @@ def _entries(snippets: Iterable[Mapping[str, object]]) -> list[_Entry]:
         if window and parent in shown:
             window = ""
         shown.add(parent)
+        first = numbers.setdefault(" ".join(text.split()), len(entries) + 1)
+        same_as = first if first <= len(entries) and not window and text.strip() else 0
         entries.append(
             _Entry(
                 _one_line(snippet.get("source_locator")),
@@ -191,6 +197,7 @@ def _entries(snippets: Iterable[Mapping[str, object]]) -> list[_Entry]:
                 _one_line(snippet.get("heading_path")),
                 text,
                 window,
+                same_as,
             )
         )
     return entries
@@ -202,6 +209,8 @@ def _one_line(value: object) -> str:
 
 
 def _render(number: int, entry: _Entry, shown: str, fence: str) -> str:
+    if entry.same_as:
+        return f"{entry.head(number, entry.text)}; same text as [{entry.same_as}]"
     return f"{entry.head(number, shown)}\n{fence}\n{shown}\n{fence}"
 
 

@@ -101,6 +101,13 @@ def test_a_next_hit_of_which_little_fits_is_dropped() -> None:
     assert "Short." not in context
 
 
+def test_a_text_that_several_documents_hold_is_shown_once_and_cited_each_time() -> None:
+    context = build_context([snippet("The same."), snippet("Another.", 1), snippet("The  same.", 2, doc_id="e")])
+    assert context.count("The same.") == 1
+    assert context.endswith("\n\n[3] source: d#para4; same text as [1]")
+    assert context.count("source:") == 3
+
+
 def test_a_budget_that_holds_no_citation_is_an_error() -> None:
     with pytest.raises(ValueError, match="allow at least"):
         build_context([snippet()], budget_chars=5)
