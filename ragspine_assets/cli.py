@@ -788,7 +788,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
     except BaseException as error:
-        if is_cancel(error) or (isinstance(error, SystemExit) and not isinstance(error.code, str)):
+        if is_cancel(error) or (isinstance(error, SystemExit) and isinstance(error.code, int | None)):
             raise
         if not isinstance(error, (RagspineError, ImportError)):
             raise SystemExit(

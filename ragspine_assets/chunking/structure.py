@@ -22,6 +22,7 @@ from ragspine_assets.chunking.layout import LayoutAwareChunker
 from ragspine_assets.chunking.sentence_window import sentence_ends
 from ragspine_assets.chunking.spans import Cuts, SourceText
 from ragspine_assets.documents.normalise import CanonicalText
+from ragspine_assets.errors import is_cancel
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -445,8 +446,10 @@ def _tokenizer(name: str) -> Tokenizer:
         return _loaded(name)
     except ImportError:
         message = "max_tokens needs the library tokenizers: install the extra [tokens]"
-    except Exception:
-        # The library raises plain exceptions, for a file and for a hub that cannot be reached.
+    except BaseException as error:
+        if is_cancel(error):
+            raise
+        # The library raises plain exceptions, for a file and for a hub that cannot be reached; it is native, and panics.
         message = f"there is no tokenizer {name!r}: name the file tokenizer.json of one"
     raise ValueError(message)
 

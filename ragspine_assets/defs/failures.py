@@ -19,7 +19,7 @@ from dagster import (
 )
 
 from ragspine_assets.config import SETTINGS
-from ragspine_assets.errors import RagspineError, SettingError
+from ragspine_assets.errors import RagspineError, SettingError, is_cancel
 
 _LONGEST = 600
 _WHAT_TO_DO = "Its page in Dagster shows it step by step; docs/when-something-is-stuck.md says what to do."
@@ -57,8 +57,11 @@ def load_notifier(spec: str) -> Notifier | None:
     module, _, name = spec.strip().partition(":")
     try:
         found = getattr(importlib.import_module(module), name) if name else None
-    except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(f"The notifier {spec!r} cannot be loaded ({type(error).__name__}): {error}.") from None
+    except BaseException as error:
+        if is_cancel(error):
+            raise
+        words = f": {error}" if isinstance(error, ImportError | AttributeError | ValueError) else ""
+        raise SettingError(f"The notifier {spec!r} cannot be loaded ({type(error).__name__}){words}.") from None
     if not callable(found):
         raise SETTINGS["notifier"].wrong(spec)
     return cast("Notifier", found)

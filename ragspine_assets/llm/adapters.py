@@ -15,11 +15,12 @@ from collections.abc import Coroutine, Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import ModuleType
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from ragspine_assets.errors import is_cancel
 from ragspine_assets.llm.provider import API_KEY_ENV, BASE_URL_ENV, ChatReply, Message, ProviderError
 
 Result = TypeVar("Result")
@@ -60,6 +61,20 @@ class _Unsupported(Exception):
     """The endpoint refuses a parameter and can be asked again without it."""
 
 
+class _Raised(NamedTuple):
+    error: BaseException
+
+
+async def _contained(work: Coroutine[object, object, Result]) -> Result | _Raised:
+    """Wait for work; what would end the event loop, such as ``sys.exit`` in a library, is handed over instead."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        return _Raised(error)
+
+
 class _Loop:
     """One event loop in a thread of its own: what a thread cannot stop, a loop can cancel."""
 
@@ -72,12 +87,15 @@ class _Loop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=self._loop.run_forever, name="llm", daemon=True).start()
-        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, limit_s), self._loop)
+        future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(_contained(work), limit_s), self._loop)
         try:
-            return future.result()
+            outcome = future.result()
         except BaseException:
             future.cancel()
             raise
+        if isinstance(outcome, _Raised):
+            raise outcome.error
+        return outcome
 
 
 class _SdkProvider(ABC):
@@ -178,13 +196,15 @@ class _SdkProvider(ABC):
                 raise _Transient(f"no answer within {self._time_limit_s:g} s", "timeout") from None
             except ProviderError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if is_cancel(error):
+                    raise
                 failure = self._failure(error, kept)
             if isinstance(failure, ProviderError):
                 raise failure
         raise ProviderError("the endpoint refuses the question in every form", "http_400")
 
-    def _failure(self, error: Exception, options: Mapping[str, object]) -> ProviderError | _Unsupported:
+    def _failure(self, error: BaseException, options: Mapping[str, object]) -> ProviderError | _Unsupported:
         sdk = self._sdk
         if isinstance(error, sdk.APIStatusError):
             status = int(getattr(error, "status_code", 0))

@@ -11,17 +11,17 @@ import difflib
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TypeVar
 
-from ragspine_assets.errors import RagspineError
+from ragspine_assets.errors import RagspineError, SettingError
 from ragspine_assets.policy.folding import fold_text
 from ragspine_assets.policy.labelling import SensitivityPolicy
 from ragspine_assets.policy.lattice import Sensitivity, is_known_label
+from ragspine_assets.policy.toml import read_toml
 
 
 def _nothing() -> Mapping[str, str]:
@@ -290,9 +290,9 @@ def load_profile(path: str | Path) -> DomainProfile:
         message = f"profile {path}: is not UTF-8; save it as UTF-8"
         raise ProfileError(message) from None
     try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = f"profile {path}: is no valid TOML: {error}"
+        data = read_toml(text)
+    except SettingError as fault:
+        message = f"profile {path}: is {fault}"
         raise ProfileError(message) from None
     reader = _Reader()
     profile = _profile(data, reader)

@@ -7,7 +7,6 @@ import hmac
 import os
 import re
 import stat
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,6 +15,7 @@ from types import MappingProxyType
 
 from ragspine_assets.errors import SettingError
 from ragspine_assets.policy import Sensitivity
+from ragspine_assets.policy.toml import read_toml
 from ragspine_assets.retrieval.corpus import FILTER_KEYS
 from ragspine_assets.retrieval.narrative_index import servable_label
 
@@ -114,12 +114,13 @@ def load_clients(path: Path) -> tuple[Client, ...]:
     """
     _refuse_foreign_writers(path)
     try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
+        body = read_toml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingError(f"The clients' file {path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        # What stands around a fault may be a token.
-        raise SettingError(f"The clients' file {path} is no TOML.") from None
+    except UnicodeDecodeError:
+        raise SettingError(f"The clients' file {path} is not UTF-8.") from None
+    except SettingError as fault:
+        raise SettingError(f"The clients' file {path} is {fault}.") from None
     for key in body:
         if key != "clients":
             raise SettingError(f"{path}: unknown section {key!r}; clients are tables [clients.NAME].")

@@ -222,7 +222,7 @@ class Service:
                 headers["WWW-Authenticate"] = "Bearer"
             if status in {408, 413}:
                 headers["Connection"] = "close"
-        except Exception as error:
+        except BaseException as error:
             if is_cancel(error):
                 raise
             served, status, body = Served({}), 500, _json({"error": BROKEN})

@@ -56,7 +56,7 @@ def make_mcp_server(releases: Releases, client: Client, log: RequestLog | None =
             served, release = ask(view), view.name
         except Refusal as refusal:
             status, problem = refusal.status, str(refusal)
-        except Exception as error:
+        except BaseException as error:
             if is_cancel(error):
                 raise
             report(error)

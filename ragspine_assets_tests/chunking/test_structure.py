@@ -131,6 +131,18 @@ def test_sizes_in_tokens_need_a_tokenizer_and_a_size(options: dict[str, object])
         make_chunker("structure", **options)
 
 
+@pytest.mark.parametrize("error", [RuntimeError("Zanzibarquux"), SystemExit("Zanzibarquux")])
+def test_a_tokenizer_that_panics_is_one_sentence(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def panics(name: str) -> object:
+        raise error
+
+    tokenizers = pytest.importorskip("tokenizers")
+    monkeypatch.setattr(tokenizers, "Tokenizer", type("Tokenizer", (), {"from_pretrained": staticmethod(panics)}))
+    with pytest.raises(ValueError, match="no tokenizer 'panics'") as caught:
+        StructureChunker(max_tokens=5, tokenizer="panics")
+    assert "Zanzibarquux" not in str(caught.value)
+
+
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no tokenizer|tokenizers"):
         StructureChunker(max_tokens=5, tokenizer=str(tmp_path / "none.json"))

@@ -1,4 +1,5 @@
 import pickle
+import traceback
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, raw, part):
     with pytest.raises(ProfileError, match=part) as caught:
         load_profile(path)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ('[a]\n"Zanzibarquux" = 1\n"Zanzibarquux" = 2\n', "line 3, column"),
+        ("[Zanzibarquux]\n[Zanzibarquux]\n", "line 2, column"),
+        ("x = { Zanzibarquux = 1, Zanzibarquux = 2 }", "line 1, column"),
+        ("x = Zanzibarquux", "line 1, column 5"),
+        ("x = " + "9" * 5000, "too long"),
+        ("x = " + "[" * 5000, "deeply"),
+    ],
+)
+def test_a_fault_of_a_profile_is_told_by_its_place_and_quotes_nothing(tmp_path, text, place):
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    with pytest.raises(ProfileError, match=place) as caught:
+        load_profile(path)
+    assert "anzibarquux" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_profile_is_read_only(write):

@@ -177,6 +177,23 @@ def test_the_log_says_who_was_served_what_and_no_word_of_it(served: Served) -> N
         assert word not in file.read_text()
 
 
+@pytest.mark.parametrize("error", [RuntimeError("Zanzibarquux"), SystemExit("Zanzibarquux")])
+def test_whatever_an_answer_raises_is_told_by_its_type_and_the_next_is_answered(
+    local: Served, error: BaseException, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def panics(*_: object, **__: object) -> object:
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr("ragspine_assets.service.view.View.search", panics)
+        found = local.http.post("/search", json={"query": "crane"})
+    assert (found.status_code, "Zanzibarquux" in found.text) == (500, False)
+    output = "".join(capfd.readouterr())
+    assert type(error).__name__ in output
+    assert "Zanzibarquux" not in output
+    assert local.http.post("/search", json={"query": "crane"}).status_code == 200
+
+
 def test_without_a_line_in_the_log_nothing_is_served(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError("no space left")
