@@ -59,10 +59,10 @@ class HeadingOutline:
         self._above: list[tuple[int, str]] = []
 
     def enter(
-        self, document: CanonicalText, paragraph: int, heading: str, *, markdown: bool
+        self, document: CanonicalText, paragraph: int, heading: str, *, markdown: bool, level: int | None = None
     ) -> tuple[int, tuple[str, ...]]:
-        """Take the next heading; return its level and its path, outermost first and itself last."""
-        level = heading_level(document, paragraph, markdown=markdown)
+        """Take the next heading; return its level, where it is not given, and its path, outermost first and itself last."""
+        level = level or heading_level(document, paragraph, markdown=markdown)
         while self._above and self._above[-1][0] >= level:
             self._above.pop()
         self._above.append((level, plain_heading(heading)))

@@ -33,6 +33,11 @@ _SHORTEST_SHARE = 0.4
 _BLOCK_SHARE = 0.5
 _LIST_ITEM = re.compile(r"(?:[-*+•‣▪◦·–—]|[0-9０-９]{1,3}[.)、．]|[(（][0-9０-９a-zA-Z]{1,3}[)）]|[a-zA-Z][.)])[^\S\n]")
 _DELIMITER_ROW = re.compile(r"\|?[^\S\n]*:?-+:?[^\S\n]*(?:\|[^\S\n]*:?-+:?[^\S\n]*)*\|?(?=\n|\Z)")
+_ROW_SIGNS = frozenset("=-~^\"'`#*+._")
+_SIGN_ROW = re.compile(r"([=\-~^\"'`#*+._])\1{2,}[^\S\n]*\Z")
+_WORD = re.compile(r"[^\W_]")
+_LONGEST_TITLE = 120
+_UNDERLINE_SHARE = 0.6
 _CLAUSE = re.compile(r"[,;:、，；：)）\]」』](?=\s)|[、，；：」』]|[–—](?=\s)")
 _SPACE = re.compile(r"\s+")
 _WIDTH_LINES = 24
@@ -48,11 +53,17 @@ class _Section(NamedTuple):
     heading: str
     path: tuple[str, ...]
     titled: bool
+    underlined: bool
 
     @property
     def is_bare(self) -> bool:
         """Whether it is a heading and nothing else."""
-        return self.titled and self.stop - self.first == 1
+        return self.titled and self.stop - self.first == 1 + self.underlined
+
+    @property
+    def heading_lines(self) -> tuple[int, ...]:
+        """The paragraphs of its heading."""
+        return tuple(range(self.first, self.first + 1 + self.underlined)) if self.titled else ()
 
 
 class _Table(NamedTuple):
@@ -99,7 +110,7 @@ class StructureChunker(LayoutAwareChunker):
         sizes = _Sizes(text.document.text, max_chars, self.max_tokens, self.tokenizer)
         sections = self._outlined(source, meta)
         for number, group in enumerate(_groups(sections, text.document, sizes)):
-            headings = {section.first for section in group if section.titled}
+            headings = {line for section in group for line in section.heading_lines}
             spans = _cut(text, group[0].first, group[-1].stop, headings, sizes)
             _add(cuts, text, group, number, spans)
         return cuts
@@ -111,16 +122,49 @@ class StructureChunker(LayoutAwareChunker):
         headings = self._headings(source, meta)
         titled = set(headings)
         document = source.canonical
+        underlined = {} if markdown else _underlined(document)
         for first, stop, heading in self._sections_at(document, headings):
             is_titled = first in titled
-            level, path = outline.enter(document, first, heading, markdown=markdown) if is_titled else (0, ())
-            sections.append(_Section(first, stop, level, heading, path, is_titled))
+            level, path = 0, ()
+            if is_titled:
+                level, path = outline.enter(document, first, heading, markdown=markdown, level=underlined.get(first))
+            sections.append(_Section(first, stop, level, heading, path, is_titled, first in underlined))
         return sections
 
     def _headings(self, source: SourceText, meta: DocumentMeta) -> list[int]:
         # A dataclass with slots is made twice, so that `super()` without arguments would name the first of them.
         found = super(StructureChunker, self)._headings(source, meta)
-        return found if meta.markup == "markdown" else _plausible(_Text(source, markdown=False), found)
+        if meta.markup == "markdown":
+            return found
+        underlined = _underlined(source.canonical)
+        lines = {line for title in underlined for line in (title - 1, title, title + 1)}
+        found = [paragraph for paragraph in found if paragraph not in lines]
+        return sorted((*_plausible(_Text(source, markdown=False), found), *underlined))
+
+
+def _underlined(document: CanonicalText) -> dict[int, int]:
+    """Return the titles of plain text that a row of one sign underlines, as reStructuredText has it, each with its level.
+
+    The sign that comes first stands for the outermost level, and so on; one with a row above it, too, counts as another.
+    """
+    text, starts, ends, lines = document.text, document.starts, document.ends, document.lines
+    levels: dict[tuple[str, bool], int] = {}
+    found: dict[int, int] = {}
+    for row in range(1, len(starts)):
+        if text[starts[row]] not in _ROW_SIGNS or _SIGN_ROW.match(text, starts[row], ends[row]) is None:
+            continue
+        title = row - 1
+        length = ends[title] - starts[title]
+        next_to_it = lines[row] == lines[title] + 1
+        if not next_to_it or not length <= _LONGEST_TITLE or ends[row] - starts[row] < _UNDERLINE_SHARE * length:
+            continue
+        if _SIGN_ROW.match(text, starts[title], ends[title]):
+            continue
+        apart = title == 0 or lines[title] > lines[title - 1] + 1
+        above = not apart and _SIGN_ROW.match(text, starts[title - 1], ends[title - 1]) is not None
+        if apart or above:
+            found[title] = levels.setdefault((text[starts[row]], above), len(levels) + 1)
+    return found
 
 
 def _plausible(layout: _Text, found: Sequence[int]) -> list[int]:
@@ -131,6 +175,8 @@ def _plausible(layout: _Text, found: Sequence[int]) -> list[int]:
     numbered = LayoutAwareChunker.numbered.match
     kept: list[int] = []
     for paragraph in found:
+        if _WORD.search(text, starts[paragraph], ends[paragraph]) is None:
+            continue
         after_one, before_one = paragraph - 1 in candidates, paragraph + 1 in candidates
         stands_apart = after_one or paragraph == 0 or lines[paragraph] - lines[paragraph - 1] > 1
         if numbered(text, starts[paragraph]) is None:
@@ -191,7 +237,11 @@ def _groups(sections: Sequence[_Section], document: CanonicalText, sizes: _Sizes
                 group.append(section)
                 bare = bare and section.is_bare
                 continue
-        groups.append([section])
+        titles: list[_Section] = []
+        # A heading that has nothing but this section under it goes with it.
+        while groups and len(groups[-1]) > 1 and groups[-1][-1].is_bare and groups[-1][-1].level < section.level:
+            titles.insert(0, groups[-1].pop())
+        groups.append([*titles, section])
         bare = section.is_bare
     last = groups[-1]
     if len(groups) > 1 and bare and sizes.fits(starts[groups[-2][0].first], ends[last[-1].stop - 1]):

@@ -146,3 +146,49 @@ def test_a_tokenizer_that_panics_is_one_sentence(error: BaseException, monkeypat
 def test_a_tokenizer_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no tokenizer|tokenizers"):
         StructureChunker(max_tokens=5, tokenizer=str(tmp_path / "none.json"))
+
+
+UNDERLINED = """\
+Release notes
+=============
+
+Before all parts.
+
+Version 2.1
+-----------
+
+New
+~~~
+
+* A pump forecast.
+
+Changed
+~~~~~~~
+
+* The valve closes earlier.
+
+Version 2.0
+-----------
+
+First of all.
+"""
+
+
+def test_titles_that_signs_underline_are_headings_of_plain_text_at_their_level() -> None:
+    found = paths(UNDERLINED, "plain", max_chars=60)
+    assert ("Release notes", "Version 2.1", "New") in found
+    assert ("Release notes", "Version 2.1", "Changed") in found
+    assert ("Release notes", "Version 2.0") in found
+
+
+def test_a_title_is_not_torn_from_the_row_under_it() -> None:
+    for size in range(40, 140):
+        for chunk in cut(UNDERLINED, markup="plain", max_chars=size):
+            lines = chunk.text.split("\n")
+            assert not lines[0].startswith(("~~~", "---", "==="))
+            assert not lines[-1].startswith(("~~~", "---", "===")), size
+
+
+@pytest.mark.parametrize("text", ["One line.\nAnother line\n------------\n\nMore.", "--- ---\na   b\n--- ---\n"])
+def test_rows_of_signs_elsewhere_underline_nothing(text: str) -> None:
+    assert set(paths(text, "plain")) == {()}
