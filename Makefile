@@ -95,7 +95,7 @@ soak: $(TESTABLE) ## runs from three doors, kills, cancels, full disks, an unmou
 llm: $(READY) ## add what asking a language model needs
 	@$(call install,--require-hashes -r requirements/llm.txt)
 
-LOCK = uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
+LOCK = uv pip compile --quiet --universal --no-strip-extras --generate-hashes --no-annotate --no-header --no-emit-index-url \
 	--python-version 3.11 pyproject.toml
 
 lock: ## write the hashed lists of packages anew from pyproject.toml (needs uv; UPGRADE=1 takes newer ones)
