@@ -64,7 +64,8 @@ def cited_id(citation: str, doc_ids: Collection[str]) -> str | None:
         plain = _VERSION.sub("", found)
         if plain != found and plain in doc_ids:
             return plain
-        mark = found.rfind("#")
+        # No file has a longer path, and each mark costs as much as stands before it.
+        mark = found.rfind("#", 0, _LONGEST)
         if mark < 0:
             return None
         found = found[:mark]

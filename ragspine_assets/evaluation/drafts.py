@@ -11,7 +11,7 @@ from ragspine_assets.chunking.sentence_window import SentenceWindowChunker
 from ragspine_assets.documents.normalise import canonical_text
 from ragspine_assets.serving.snapshot import Snapshot
 
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
+_HEADING = re.compile(r"#{1,6}\s+(?=\S)")
 _SHORTEST, _LONGEST = 24, 400
 _SEED = 20
 
@@ -56,9 +56,14 @@ def _drafts(snapshot: Snapshot, doc_id: str) -> Iterator[tuple[str, str, str, st
 def _heading(chunk: Chunk) -> tuple[str, str]:
     lines = chunk.text.split("\n")
     for number, line in enumerate(lines):
-        if found := _HEADING.match(line):
-            return found.group(1), "\n".join(lines[number + 1 :])
+        if heading := _heading_of(line):
+            return heading, "\n".join(lines[number + 1 :])
     return chunk.heading_path.rpartition(" > ")[2] or chunk.title, chunk.text
+
+
+def _heading_of(line: str) -> str:
+    mark = _HEADING.match(line)
+    return (line[mark.end() :].rstrip("#").rstrip() or "#") if mark else ""
 
 
 def _first_sentence(text: str) -> str:

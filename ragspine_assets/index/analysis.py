@@ -249,7 +249,13 @@ def _stem(word: str, language: str) -> str:
         folded = BASE_OF.get(folded, folded)
     # In Latin script people leave accents out, so a stem must not depend on them; elsewhere a mark can make another
     # letter, which the rules need to see.
-    return rules.stemWord(folded) if folded.isascii() else without_accents(rules.stemWord(word))
+    if folded.isascii():
+        return rules.stemWord(folded)
+    try:
+        return without_accents(rules.stemWord(word))
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which no text has and any asker may send.
+        return folded
 
 
 _WRITTEN_IN = {

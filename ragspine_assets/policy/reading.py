@@ -90,7 +90,7 @@ _LEADING = re.compile(
     r"^(?:[ \t]*+(?:>|(?:[-+*:\u2022\u00b7\u25cf\u25aa\u2013\u2014]|#{1,6}|\.\.|\(?\d{1,9}[.)]|\(?[A-Za-z][.)]|\[[ xX]\])(?=[ \t]|$)))+",
     re.MULTILINE,
 )
-_RULE = re.compile(r"""^[ \t]*[-=~^+*#'"_.:|` \t]{3,}$""", re.MULTILINE)
+_RULE = re.compile(r"""^[-=~^+*#'"_.:|` \t]{3,}+$""", re.MULTILINE)
 _CELL = re.compile(r"\|")
 # Underscores inside a word are letters of it: Markdown does not read them as marks either.
 _INLINE = re.compile(r"(?:[*`~^\[\]\\<>{}]|={2,}|\+{2,}|(?<![^\W_])_+|_+(?![^\W_]))+")

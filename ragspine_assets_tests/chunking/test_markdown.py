@@ -1,11 +1,14 @@
 """Markdown structure (SPEC 2.5)."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from ragspine_assets.chunking import DocumentMeta, LayoutAwareChunker
+from ragspine_assets.chunking.headings import plain_heading
 from ragspine_assets.chunking.markdown import headings_and_opaque_lines, markdown_headings
 from ragspine_assets.documents.normalise import normalise_text
 
@@ -77,3 +80,10 @@ def test_code_comments_and_html_are_opaque() -> None:
     text = "a\n\n```\nb\n```\n\n    c\n\n<!-- d -->\n\ne"
     assert headings_and_opaque_lines(text)[1] == [(2, 5), (6, 7), (8, 9)]
     assert headings_and_opaque_lines("# a\n\nb") == ([0], [])
+
+
+@pytest.mark.parametrize("filler", [" ", "\u3000", "#", " #", "*", "\\"])
+def test_a_heading_is_made_plain_in_linear_time(filler: str) -> None:
+    started = time.process_time()
+    plain_heading(f"# a{filler * 100_000}b")
+    assert time.process_time() - started < 1

@@ -1,5 +1,6 @@
 """Which document a citation names, in every spelling that people use (SPEC 5.2)."""
 
+import time
 import unicodedata
 
 import pytest
@@ -115,3 +116,12 @@ def test_any_id_is_named_by_its_own_spellings(parts: list[str], form: str) -> No
     if not fold_path(doc_id).removesuffix(".txt"):
         return
     assert closed_citations([form.format(doc_id)], {doc_id}, {doc_id})
+
+
+@pytest.mark.parametrize("filler", ["#", "@v1#", "#c1", "%23"])
+def test_a_citation_of_any_length_is_read_at_once(filler: str) -> None:
+    started = time.process_time()
+    citation = f"hr/pay.txt#{filler * 100_000}"
+    assert cited_id(citation, {"hr/pay.txt"}) == "hr/pay.txt"
+    assert cited_id(filler * 100_000, {"hr/pay.txt"}) is None
+    assert time.process_time() - started < 2

@@ -110,3 +110,11 @@ def test_one_foreign_document_changes_no_stem_of_the_others() -> None:
 def test_scripts_without_spaces_keep_their_tokens() -> None:
     stemmed, plain = make_analyzer("stemmed"), make_analyzer("plain")
     assert stemmed.terms(CHINESE, "en") == plain.terms(CHINESE, "")
+
+
+def test_half_of_a_surrogate_pair_in_a_question_breaks_nothing() -> None:
+    analyzer = make_analyzer("stemmed")
+    for question in ("\ud83d", "é\ud83d", "cranes \udfff"):
+        for languages in ([], ["en"], ["it", "ja"]):
+            analyzer.query(question, languages)
+    assert analyzer.query("cranes \udfff", ["en"]) == analyzer.query("cranes", ["en"])
