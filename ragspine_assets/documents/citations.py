@@ -28,6 +28,8 @@ _SLASHES = str.maketrans(dict.fromkeys("\\\u00a5\u20a9\u2044\u2215\u2216\u29f5\u
 _BREAKS = re.compile(r"[\s\"'<>()\[\]{},;:=|]+")
 _PLACES = "#?!@\u00a7"
 _LONGEST = 4096
+# Code points looked into for paths between other words: what somebody writes by hand needs some thousands.
+_MOST_READ = 400_000
 
 
 def fold_path(path: str) -> str:
@@ -140,14 +142,26 @@ class DocumentNames:
             if found := self._by_end(path):
                 return found
         # What stands around a path: "see hr/pay.txt", "doc:hr/pay.txt".
-        meant = (self._by_end(path) for spelling in _spellings(citation) for path in _inside(spelling))
-        return frozenset().union(*meant)
+        meant: set[str] = set()
+        left = _MOST_READ
+        for spelling in _spellings(citation):
+            for path, read in _inside(spelling):
+                meant |= self._by_end(path)
+                left -= read
+                if left < 0:
+                    return frozenset(meant)
+        return frozenset(meant)
+
+    @cached_property
+    def _depth(self) -> int:
+        """Parts of the longest path: no longer end of a path is one of these."""
+        return max((path.count("/") + 1 for paths in (self._paths, self._tails) for path in paths), default=0)
 
     def _by_end(self, path: str) -> frozenset[str]:
         if found := self._tails.get(path):
             return frozenset(found)
         parts = path.split("/")
-        for first in range(1, len(parts)):
+        for first in range(max(1, len(parts) - self._depth), len(parts)):
             end = "/".join(parts[first:])
             found = self._paths.get(end) or (self._tails.get(end) if first + 1 < len(parts) else None)
             if found:
@@ -170,14 +184,13 @@ def _spellings(citation: str) -> Iterator[str]:
         yield folded[:place]
 
 
-def _inside(spelling: str) -> Iterator[str]:
-    """Yield what stands behind each space, bracket, quotation mark or colon of a spelling, folded."""
+def _inside(spelling: str) -> Iterator[tuple[str, int]]:
+    """Yield what stands behind each space, bracket, quotation mark or colon of a spelling, folded; and its length as it was."""
     breaks = [match.end() for match in _BREAKS.finditer(spelling)]
-    for place in breaks[:64]:
-        if path := fold_path(spelling[place:].strip("\"'<>()[]{} .")):
-            yield path
-    if path := fold_path(spelling.strip("\"'<>()[]{} .,;:")):
-        yield path
+    pieces = [spelling[place:].strip("\"'<>()[]{} .") for place in breaks[:64]]
+    for piece in (*pieces, spelling.strip("\"'<>()[]{} .,;:")):
+        if path := fold_path(piece):
+            yield path, len(piece)
 
 
 def closed_citations(

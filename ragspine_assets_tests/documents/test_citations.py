@@ -125,3 +125,10 @@ def test_a_citation_of_any_length_is_read_at_once(filler: str) -> None:
     assert cited_id(citation, {"hr/pay.txt"}) == "hr/pay.txt"
     assert cited_id(filler * 100_000, {"hr/pay.txt"}) is None
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("filler", ["/a #", "=\u0130&#\xa0", "../ #a", "a/", "%41 #"])
+def test_a_citation_full_of_marks_and_slashes_is_looked_into_within_bounds(filler: str) -> None:
+    started = time.process_time()
+    assert not DocumentNames(["a/b.txt", "hr/pay.txt"]).named(filler * 1024)
+    assert time.process_time() - started < 4
