@@ -43,9 +43,10 @@ class Column:
         codes = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int32)
         return cls(numbers, codes)
 
-    def equals(self, value: str) -> Mask:
-        """Return where the field has exactly this value."""
-        return self.codes == self.numbers.get(value, -1)
+    def among(self, values: Sequence[str]) -> Mask:
+        """Return where the field has exactly one of these values."""
+        wanted = [number for value in values if (number := self.numbers.get(value)) is not None]
+        return self.codes == (wanted[0] if wanted else -1) if len(wanted) < 2 else np.isin(self.codes, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class Corpus:
         return analyzer.query(query, sorted(self.languages.numbers))
 
     def search(
-        self, query: str, analyzer: Analyzer, top_k: int, filters: Mapping[str, str], max_label: Sensitivity
+        self, query: str, analyzer: Analyzer, top_k: int, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity
     ) -> tuple[NDArray[np.intp], Scores]:
         """Return the positions of the best chunks for a query and their scores, best first; equal scores by position.
 
@@ -90,12 +91,12 @@ class Corpus:
             query: the question.
             analyzer: the one the corpus was made with.
             top_k: how many at most.
-            filters: values that fields must have.
+            filters: for each field the values one of which it must have.
             max_label: highest label a chunk may have.
         """
         return self.lexical.rank(self.read(query, analyzer), top_k, self._positions(filters, max_label))
 
-    def _positions(self, filters: Mapping[str, str], max_label: Sensitivity) -> NDArray[np.int32] | None:
+    def _positions(self, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity) -> NDArray[np.int32] | None:
         key = (max_label, *sorted(filters.items()))
         found = self.filtered.get(key)
         if found is None and (mask := self.allowed(filters, max_label)) is not None:
@@ -105,9 +106,9 @@ class Corpus:
             self.filtered[key] = found
         return found
 
-    def allowed(self, filters: Mapping[str, str], max_label: Sensitivity) -> Mask | None:
-        """Return which chunks have all the values and no label above ``max_label``; None if all do."""
-        masks = [self.columns[name].equals(value) for name, value in filters.items()]
+    def allowed(self, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity) -> Mask | None:
+        """Return which chunks have one of the values of each field and no label above ``max_label``; None if all do."""
+        masks = [self.columns[name].among(values) for name, values in filters.items()]
         if max_label < Sensitivity.CONFIDENTIAL:
             masks.append(self.ranks <= max_label.rank)
         return np.logical_and.reduce(masks) if masks else None

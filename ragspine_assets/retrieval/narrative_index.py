@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ragspine_assets.policy.lattice import Sensitivity, is_known_label, is_restr
 from ragspine_assets.retrieval.corpus import FILTER_KEYS, Corpus, build_corpus, version_of
 from ragspine_assets.retrieval.embedding import EmbeddingBackend, unit_vectors
 from ragspine_assets.retrieval.fusion import RRF_K
-from ragspine_assets.retrieval.question import require_question
+from ragspine_assets.retrieval.question import Filters, read_filters, require_question
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge, listwise_rerank
 from ragspine_assets.retrieval.rewriting import QueryRewriter, rewritten
 from ragspine_assets.store.chunk_store import ChunkStore, StoredChunk
@@ -164,11 +164,11 @@ class NarrativeIndex:
         query: str,
         *,
         top_k: int = TOP_K,
-        topic: str | None = None,
-        entity: str | None = None,
-        geography: str | None = None,
-        period: str | None = None,
-        language: str | None = None,
+        topic: str | Sequence[str] | None = None,
+        entity: str | Sequence[str] | None = None,
+        geography: str | Sequence[str] | None = None,
+        period: str | Sequence[str] | None = None,
+        language: str | Sequence[str] | None = None,
         max_label: str = Sensitivity.CONFIDENTIAL,
     ) -> list[RetrievalResult]:
         """Return the best chunks for a query, best first (SPEC 4.3 to 4.5).
@@ -179,21 +179,21 @@ class NarrativeIndex:
         Args:
             query: the question.
             top_k: how many hits at most. With a judge these are what it may see, and ``top_n`` of them are returned.
-            topic: only chunks with this topic.
-            entity: only chunks with this entity.
-            geography: only chunks with this geography.
-            period: only chunks with this period.
-            language: only chunks with this language.
+            topic: only chunks with this topic, or one of these.
+            entity: only chunks with this entity, or one of these.
+            geography: only chunks with this geography, or one of these.
+            period: only chunks with this period, or one of these.
+            language: only chunks with this language, or one of these.
             max_label: highest label a hit may have.
 
         Raises:
             ValueError: ``max_label`` is RESTRICTED or no label; the embedding backend gave no usable vectors.
-            QuestionError: ``query`` is no string or ``top_k`` no whole number.
+            QuestionError: ``query`` is no string, ``top_k`` no whole number, or a filter neither a value nor a list.
         """
         top_k = require_question(query, top_k)
         label = servable_label(max_label)
         given = dict(zip(FILTER_KEYS, (topic, entity, geography, period, language), strict=True))
-        filters = {name: str(value) for name, value in given.items() if value}
+        filters = read_filters(None, given)
         prepared = self._ready()
         corpus = prepared[0]
         if not len(corpus) or top_k <= 0:
@@ -204,7 +204,7 @@ class NarrativeIndex:
         return listwise_rerank(query, results, self._judge, top_n=self._top_n)
 
     def _ranked(
-        self, prepared: _Prepared, query: str, top_k: int, filters: Mapping[str, str], label: Sensitivity
+        self, prepared: _Prepared, query: str, top_k: int, filters: Filters, label: Sensitivity
     ) -> list[RetrievalResult]:
         """Return the best hits before a judge sees them."""
         corpus, vectors, parents = prepared

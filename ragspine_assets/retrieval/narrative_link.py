@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Protocol
+from typing import Any, Protocol
 
 from ragspine_assets.policy.lattice import Sensitivity, read_label
 from ragspine_assets.retrieval.context import NodePostprocessor, Snippet
-from ragspine_assets.retrieval.corpus import FILTER_KEYS
 from ragspine_assets.retrieval.narrative_index import TOP_K, RetrievalResult, servable_label
-from ragspine_assets.retrieval.question import require_question
+from ragspine_assets.retrieval.question import Filters, read_filters, require_question
 
 
 class RetrievableIndex(Protocol):
@@ -24,11 +23,11 @@ class RetrievableIndex(Protocol):
         query: str,
         *,
         top_k: int = TOP_K,
-        topic: str | None = None,
-        entity: str | None = None,
-        geography: str | None = None,
-        period: str | None = None,
-        language: str | None = None,
+        topic: str | Sequence[str] | None = None,
+        entity: str | Sequence[str] | None = None,
+        geography: str | Sequence[str] | None = None,
+        period: str | Sequence[str] | None = None,
+        language: str | Sequence[str] | None = None,
     ) -> Sequence[RetrievalResult]:
         """Return at most ``top_k`` hits, best first."""
         ...
@@ -67,22 +66,22 @@ class NarrativeIndexRetriever:
         self._hints = {"max_label": self._max_label.value} if knows_labels else {}
 
     def retrieve(
-        self, query: str, *, filters: Mapping[str, object] | None = None, top_k: int = TOP_K, **misplaced: object
+        self, query: str, *, filters: Mapping[str, object] | None = None, top_k: int = TOP_K, **keywords: object
     ) -> list[Snippet]:
         """Return snippets, best first (SPEC 4.6).
 
         Args:
             query: the question.
-            filters: values that ``topic``, ``entity``, ``geography``, ``period`` or ``language`` must have; other keys
-                and empty values are ignored.
+            filters: values that ``topic``, ``entity``, ``geography``, ``period`` or ``language`` must have, or lists of
+                which they must have one; other keys and empty values are ignored.
             top_k: how many at most. Hits that may not leave use up no place.
-            **misplaced: nothing; a filter that stands here is told where it belongs.
+            **keywords: the same filters as keywords: ``topic="hr"``.
 
         Raises:
             QuestionError: an argument is of another kind; the message names it.
         """
-        top_k = require_question(query, top_k, filters, misplaced)
-        wanted = {key: str(filters[key]) for key in FILTER_KEYS if filters.get(key)} if filters else {}
+        top_k = require_question(query, top_k)
+        wanted = read_filters(filters, keywords)
         snippets = [_to_snippet(hit) for hit in self._hits(query, wanted, top_k)]
         if not snippets and wanted and self._retry:
             snippets = [{**_to_snippet(hit), "filters_relaxed": True} for hit in self._hits(query, {}, top_k)]
@@ -90,12 +89,14 @@ class NarrativeIndexRetriever:
             snippets = postprocessor.postprocess(query, snippets)
         return snippets
 
-    def _hits(self, query: str, filters: Mapping[str, str], top_k: int) -> list[RetrievalResult]:
+    def _hits(self, query: str, filters: Filters, top_k: int) -> list[RetrievalResult]:
         if top_k <= 0:
             return []
+        # An index of somebody else's may know single values only.
+        given: dict[str, Any] = {name: each[0] if len(each) == 1 else list(each) for name, each in filters.items()}
         asked, seen = top_k, -1
         while True:
-            found = self._index.retrieve(query, top_k=asked, **filters, **self._hints)
+            found = self._index.retrieve(query, top_k=asked, **given, **self._hints)
             kept = _exit(found, self._max_label)
             # An index that gave fewer than asked for, or no more than last time, has no more to give.
             if len(kept) >= top_k or len(found) < asked or len(found) <= seen:

@@ -31,14 +31,35 @@ def test_a_number_of_hits_that_is_none_is_told(search: Callable[..., object], to
     assert search("crane", top_k=np.int64(1))
 
 
-def test_a_filter_in_the_wrong_place_is_told_where_it_belongs() -> None:
-    with pytest.raises(QuestionError, match=r"^topic is a filter here: filters=\{'topic': \.\.\.\}\.$"):
-        LINK.retrieve("crane", topic=SECRET)
-    with pytest.raises(QuestionError, match=r"^There is no argument 'limit'; there are query, filters and top_k\.$"):
-        LINK.retrieve("crane", limit=3)
-    with pytest.raises(QuestionError, match=r"^filters must be a mapping") as caught:
-        LINK.retrieve("crane", filters=f"topic={SECRET}")  # pyright: ignore[reportArgumentType]
-    assert SECRET not in str(caught.value)
+def test_a_filter_is_a_keyword_or_in_a_mapping_a_value_or_a_list() -> None:
+    chunks = [
+        chunk
+        for topic in ("hr", "law", "it")
+        for chunk in chunk_document("crane", DocumentMeta(f"{topic}.txt", topic=topic))
+    ]
+    index = NarrativeIndex(chunks)
+    link = NarrativeIndexRetriever(index)
+
+    def found(**given: object) -> set[object]:
+        return {snippet["doc_id"] for snippet in link.retrieve("crane", **given)}  # pyright: ignore[reportArgumentType]
+
+    assert found(topic="hr") == found(filters={"topic": "hr"}) == found(topic=["hr"]) == {"hr.txt"}
+    assert found(topic=["hr", "law"]) == found(filters={"topic": ("law", "hr", "no")}) == {"hr.txt", "law.txt"}
+    assert found(topic=["no"]) == set()
+    assert found(topic=[]) == found(topic="") == found(topic=None) == found() == {"hr.txt", "law.txt", "it.txt"}
+    assert {hit.chunk.doc_id for hit in index.retrieve("crane", topic=["it", "law"])} == {"it.txt", "law.txt"}
+
+
+def test_a_filter_that_is_none_is_told_and_not_quoted() -> None:
+    for given, said in (
+        ({"limit": 3}, r"^There is no argument 'limit'; there are query, filters, top_k and the filters topic"),
+        ({"topic": SECRET, "filters": {"topic": SECRET}}, r"^topic is given twice"),
+        ({"topic": {SECRET: 1}}, r"^The filter topic must be a value or a list of values\.$"),
+        ({"filters": f"topic={SECRET}"}, r"^filters must be a mapping"),
+    ):
+        with pytest.raises(QuestionError, match=said) as caught:
+            LINK.retrieve("crane", **given)  # pyright: ignore[reportArgumentType]
+        assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("given", [3, None])
