@@ -431,6 +431,15 @@ def _of_sheet(root: etree._Element, shared: list[str]) -> Iterator[Statement]:
             cells.append(" ".join(value.split()))
         rows.append("\t".join(cells))
     yield Statement("cell", "\n".join(rows))
+    for formula in root.iterfind(".//{*}c/{*}f"):
+        pieces = (formula.text or "").split('"')
+        between = "&,;" if "CONCAT" in pieces[0].upper() or "TEXTJOIN" in pieces[0].upper() else "&"
+        if any(piece.strip() and piece.strip() in between for piece in pieces[2:-1:2]):
+            kept = [
+                piece for at, piece in enumerate(pieces) if at % 2 or not (piece.strip() and piece.strip() in between)
+            ]
+            yield Statement("cell", "".join(kept))
+            yield Statement("cell", " ".join(kept))
     for holder in root.iter("{*}headerFooter"):
         for element in holder:
             text = str(element.text or "")

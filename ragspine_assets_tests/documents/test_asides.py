@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragspine_assets.audit.whole_file import statements_of
 from ragspine_assets.documents.asides import read_file_labels
 from ragspine_assets.documents.source import SourceFile, suffix_of
 from ragspine_assets.documents.worker import extract_batch
@@ -102,6 +103,24 @@ def test_every_part_of_a_package_is_read_however_it_is_spelt(part, body):
 )  # fmt: skip
 def test_what_a_package_carries_is_read(name, part):
     assert label(package(**{name: part}), ".xlsx") == "RESTRICTED"
+
+
+@pytest.mark.parametrize(
+    ("formula", "wanted"),
+    [
+        ('"strictly "&amp;"confidential"', "RESTRICTED"),
+        ('"str" &amp; "ictly confidential"', "RESTRICTED"),
+        ('CONCATENATE("strictly ","confidential")', "RESTRICTED"),
+        ('TEXTJOIN(" ",TRUE,"strictly","confidential")', "RESTRICTED"),
+        ('IF(A1,"strictly ","confidential")', "INTERNAL"),
+    ],
+)
+def test_what_a_formula_joins_is_read_where_no_value_was_saved(formula, wanted):
+    sheet = f'<worksheet><sheetData><row r="1"><c r="A1"><f>{formula}</f><v></v></c></row></sheetData></worksheet>'
+    data = package(**{"xl/worksheets/sheet1.xml": sheet})
+    assert label(data, ".xlsx") == wanted
+    said = " ".join(statement.text for statement in statements_of(data, ".xlsx"))
+    assert ("strictly confidential" in " ".join(said.split())) is (wanted == "RESTRICTED")
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,9 @@ _HEADER_CODES = re.compile(r'&(?:"[^"]*"|K[0-9A-Fa-f]{6}|K\d\d[+-]\d{3}|\d{1,3}|
 _HEADERS = frozenset(["oddHeader", "evenHeader", "firstHeader", "oddFooter", "evenFooter", "firstFooter"])
 _SHEET_DATA = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData\s*>", re.DOTALL)
 _CELL_TEXT = re.compile(rb"<(?:\w+:)?(?:t|f)(?:\s[^<>]*)?>([^<]+)<|<(?:\w+:)?v>([^<]*[A-Za-z\x80-\xff&][^<]*)<")
+_JOINED = re.compile(r'"\s*&\s*"')
+_ARGUMENTS = re.compile(r'"\s*[&,;]\s*"')
+_CONCAT = re.compile(r"\b(?:CONCAT(?:ENATE)?|TEXTJOIN)\s*\(", re.IGNORECASE)
 _BOOK = "{http://www.idpf.org/2007/opf}package"
 _LARGEST_TREE = 30 << 20
 _DEEP = "nested too deeply"
@@ -295,7 +298,13 @@ def _gather_links(part: bytes, found: Gathering) -> None:
 def _cells(part: bytes) -> Iterator[str]:
     for data in _SHEET_DATA.findall(part):
         for groups in _CELL_TEXT.findall(data):
-            yield unescape(b"".join(groups).decode("utf-8", "replace"))
+            text = unescape(b"".join(groups).decode("utf-8", "replace"))
+            yield text
+            # A program that writes no values leaves it to the reader's to join them.
+            seam = _ARGUMENTS if _CONCAT.search(text) else _JOINED
+            if seam.search(text):
+                yield seam.sub("", text)
+                yield seam.sub(" ", text)
 
 
 def _gather_label_list(root: etree._Element, found: Gathering, source: str) -> None:
