@@ -142,7 +142,11 @@ def search(
     console = _console()
     if not found:
         console.print("Nothing found. Try other words, or fewer filters.")
-    terms = _query_terms(query, snapshot)
+    told = found[0].get("corrected") if found else None
+    corrected = told if isinstance(told, Mapping) else {}
+    for word, others in corrected.items():
+        console.print(_line(f"Nothing holds {word}; looked for {', '.join(others)} instead.", "yellow"))
+    terms = _query_terms(" ".join([query, *(other for others in corrected.values() for other in others)]), snapshot)
     for rank, snippet in enumerate(found, start=1):
         scores = snippet["scores"]
         place = str(snippet.get("parent_locator", "")) if window else ""

@@ -377,7 +377,7 @@ def _compare_ranking(snapshot: Snapshot, result: AuditResult, rng: np.random.Gen
         asked.append(" ".join(words[one][:_WORD] for one in rng.integers(len(words), size=min(4, len(words))).tolist()))
     corpus = chunks.corpus(lexical)
     # What stands for each word of a query, and what each of that is worth, is the analyzer's; all else is counted again.
-    queries_read = {query: corpus.read(query, analyzer) for query in asked}
+    queries_read = {query: corpus.read(query, analyzer)[0] for query in asked}
     wanted = {
         term for read_as in queries_read.values() for one in read_as for term in (*one.terms, *dict(one.variants))
     }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ragspine_assets.chunking.chunk import FILTERS, Chunk
 from ragspine_assets.index.analysis import Analyzer
+from ragspine_assets.index.corrections import corrected
 from ragspine_assets.index.languages import ReadDocument
 from ragspine_assets.index.lexical import LexicalIndex, Mask, Scores
 from ragspine_assets.index.query import QueryTerm
@@ -27,6 +28,7 @@ FILTER_KEYS = tuple(name for name in FILTERS if name != "doc_id")
 """Metadata by which candidates can be restricted."""
 
 _REMEMBERED = 32
+_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +77,42 @@ class Corpus:
         return len(self.chunks)
 
     def scores(self, query: str, analyzer: Analyzer) -> Scores:
-        """Return each chunk's BM25 score for a query, read by the rules of the languages there are."""
-        return self.lexical.scores(self.read(query, analyzer))
+        """Return each chunk's BM25 score for a query that anything may be found by, see `read`."""
+        return self.lexical.scores(self.read(query, analyzer)[0])
 
-    def read(self, query: str, analyzer: Analyzer) -> list[QueryTerm]:
-        """Return what a query asks for."""
-        return analyzer.query(query, sorted(self.languages.numbers))
+    def read(
+        self,
+        query: str,
+        analyzer: Analyzer,
+        filters: Mapping[str, tuple[str, ...]] | None = None,
+        max_label: Sensitivity = Sensitivity.CONFIDENTIAL,
+    ) -> tuple[list[QueryTerm], Mapping[str, tuple[str, ...]]]:
+        """Return what a query asks for, and which words were put in the place of those that nothing is found by.
+
+        Only chunks that have all the values, and no label above ``max_label``, are looked at: a word that stands elsewhere
+        keeps no word from being corrected, and none is corrected to it.
+        """
+        languages = sorted(self.languages.numbers)
+        positions = self._positions(filters or {}, max_label)
+
+        def frequency(term: str) -> int:
+            held = self.lexical.documents_with(term)
+            return len(held) if positions is None else _among(held, positions)
+
+        return corrected(analyzer.query(query, languages), lambda words: analyzer.words(words, languages), frequency)
 
     def search(
-        self, query: str, analyzer: Analyzer, top_k: int, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity
+        self, query: Sequence[QueryTerm], top_k: int, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity
     ) -> tuple[NDArray[np.intp], Scores]:
         """Return the positions of the best chunks for a query and their scores, best first; equal scores by position.
 
         Args:
-            query: the question.
-            analyzer: the one the corpus was made with.
+            query: the question as it was read.
             top_k: how many at most.
             filters: for each field the values one of which it must have.
             max_label: highest label a chunk may have.
         """
-        return self.lexical.rank(self.read(query, analyzer), top_k, self._positions(filters, max_label))
+        return self.lexical.rank(query, top_k, self._positions(filters, max_label))
 
     def _positions(self, filters: Mapping[str, tuple[str, ...]], max_label: Sensitivity) -> NDArray[np.int32] | None:
         key = (max_label, *sorted(filters.items()))
@@ -127,6 +145,18 @@ class Corpus:
                 # A parent's id alone could be another document's, or that of an older text.
                 codes[position] = numbers.setdefault((chunk.doc_id, version_of(chunk), chunk.parent_id), position)
         return codes
+
+
+def _among(held: NDArray[np.integer], positions: NDArray[np.int32]) -> int:
+    """Return how many of some documents are among others, both ascending; 0 if none, else no more than a block has."""
+    if not len(positions):
+        return 0
+    for first in range(0, len(held), _BLOCK):
+        block = held[first : first + _BLOCK]
+        places = np.minimum(np.searchsorted(positions, block), len(positions) - 1)
+        if found := int((positions[places] == block).sum()):
+            return found
+    return 0
 
 
 def version_of(chunk: Chunk) -> int:

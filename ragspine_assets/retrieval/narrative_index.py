@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +44,14 @@ class RetrievalResult:
         bm25_score: lexical score (SPEC 4.3), the highest over the variants of the query; 0 if only its vector matched.
         vector_score: cosine similarity, 0 without an embedding backend.
         fused_score: reciprocal rank fusion over all rankings (SPEC 4.4).
+        corrected: words of the query that nothing was found by, and the words that were looked for in their place.
     """
 
     chunk: Chunk
     bm25_score: float = 0.0
     vector_score: float = 0.0
     fused_score: float = 0.0
+    corrected: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def version(self) -> int:
@@ -211,17 +213,21 @@ class NarrativeIndex:
         variants = list(dict.fromkeys([query, *rewritten(self._rewriter, query)]))
         if len(variants) == 1 and vectors is None and parents is None:
             # One ranking is its own order.
-            order, scores = corpus.search(query, self._analyzer, top_k, filters, label)
+            asked, corrected = corpus.read(query, self._analyzer, filters, label)
+            order, scores = corpus.search(asked, top_k, filters, label)
             return [
-                RetrievalResult(corpus.chunks[position], score, 0.0, 1.0 / (RRF_K + rank))
+                RetrievalResult(corpus.chunks[position], score, 0.0, 1.0 / (RRF_K + rank), corrected)
                 for rank, (position, score) in enumerate(zip(order.tolist(), scores.tolist(), strict=True), start=1)
             ]
         # A ranking that is fused, or loses children of one parent, has to be known beyond its first places.
         allowed = corpus.allowed(filters, label)
         bm25 = np.zeros(len(corpus))
         rankings = []
+        corrected: dict[str, Sequence[str]] = {}
         for variant in variants:
-            scores = corpus.scores(variant, self._analyzer)
+            asked, others = corpus.read(variant, self._analyzer, filters, label)
+            corrected |= others
+            scores = corpus.lexical.scores(asked)
             rankings.append(best(scores, None, allowed))
             np.maximum(bm25, scores, out=bm25)
         cosine = np.zeros(len(corpus))
@@ -237,7 +243,9 @@ class NarrativeIndex:
             _, first = np.unique(parents[order], return_index=True)
             order = order[np.sort(first)][:top_k]
         return [
-            RetrievalResult(corpus.chunks[position], bm25.item(position), cosine.item(position), fused.item(position))
+            RetrievalResult(
+                corpus.chunks[position], bm25.item(position), cosine.item(position), fused.item(position), corrected
+            )
             for position in order.tolist()
         ]
 
@@ -290,7 +298,7 @@ def _sharing_windows(chunks: Iterable[StoredChunk]) -> Iterable[StoredChunk]:
 
 
 def _stored(chunk: Chunk, version: int) -> StoredChunk:
-    return StoredChunk(**{field.name: getattr(chunk, field.name) for field in fields(Chunk)}, version=version)
+    return StoredChunk(**{one.name: getattr(chunk, one.name) for one in fields(Chunk)}, version=version)
 
 
 def _state_of_file(path: Path) -> tuple[int, int, int] | None:

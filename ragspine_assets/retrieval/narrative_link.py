@@ -139,4 +139,6 @@ def _to_snippet(result: RetrievalResult) -> Snippet:
         snippet["parent_locator"] = chunk.parent_locator
     if chunk.heading_path:
         snippet["heading_path"] = chunk.heading_path
+    if result.corrected:
+        snippet["corrected"] = {word: list(others) for word, others in result.corrected.items()}
     return snippet

@@ -80,7 +80,8 @@ def openapi() -> Object:
                 "post": _operation(
                     "Find passages",
                     "`snippets`, best first, each with its `citation`, text, metadata, label and scores; `snapshot` names the "
-                    "release as you know it.",
+                    "release as you know it; `corrected`, where it is there, the words that nothing is found by and those that "
+                    "were looked for instead.",
                     body=SearchQuestion,
                     refused=asked,
                 )

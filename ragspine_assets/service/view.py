@@ -6,10 +6,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from ragspine_assets.graph.values import PROFILE_SOURCE, is_unverified
-from ragspine_assets.index.analysis import AnalyzerName, make_analyzer
+from ragspine_assets.index.query import QueryTerm
 from ragspine_assets.retrieval.context import NOT_FOUND, context_blocks
 from ragspine_assets.retrieval.corpus import FILTER_KEYS
 from ragspine_assets.service.refusal import Refusal
@@ -64,9 +64,10 @@ class View:
         """
         snippets = [{"citation": self._citation(one), **one} for one in self._snippets(query, filters, top_k)]
         if explain:
+            asked = self.snapshot.asked(query, {**(filters or {}), **self.filters})
             for snippet in snippets:
-                snippet["explain"] = self._explained(query, str(snippet["chunk_id"]))
-        return {"snapshot": self.name, "snippets": snippets}
+                snippet["explain"] = self._explained(asked, str(snippet["chunk_id"]))
+        return {"snapshot": self.name, **_corrected(snippets), "snippets": snippets}
 
     def context(
         self, query: str, *, filters: Mapping[str, str] | None = None, top_k: int = 10, budget: int | None = None
@@ -94,7 +95,8 @@ class View:
             | {key: snippet[key] for key in ("heading_path", "parent_locator") if key in snippet}
             for number, snippet in enumerate(snippets[: len(blocks)], start=1)
         ]
-        return {"snapshot": self.name, "context": "\n\n".join(blocks) or NOT_FOUND, "sources": sources}
+        answer = {"context": "\n\n".join(blocks) or NOT_FOUND, "sources": sources}
+        return {"snapshot": self.name, **_corrected(snippets), **answer}
 
     def chunk(self, citation: str) -> Answer:
         """Return the passage that a citation names, and what stands before and behind it.
@@ -209,12 +211,11 @@ class View:
         position = self.snapshot.position(str(snippet["chunk_id"]))
         return str(snippet["chunk_id"]) if position is None else self.snapshot.citation(position)
 
-    def _explained(self, query: str, chunk_id: str) -> Answer:
+    def _explained(self, asked: Sequence[QueryTerm], chunk_id: str) -> Answer:
         position = self.snapshot.position(chunk_id)
         if position is None:
             return {}
         lexical = self.snapshot.lexical
-        asked = self._analyzer.query(query, sorted(self.snapshot.chunks.values["index_language"]))
         return {
             "length": int(lexical.lengths()[position]),
             "terms": [
@@ -227,10 +228,6 @@ class View:
                 for term, (times, score) in lexical.explain(asked, position).items()
             ],
         }
-
-    @cached_property
-    def _analyzer(self):
-        return make_analyzer(cast("AnalyzerName", self.snapshot.manifest.analyzer))
 
     @cached_property
     def _graph(self) -> DuckDBGraphStore:
@@ -252,6 +249,11 @@ class View:
 def _fields(chunk: StoredChunk) -> Answer:
     fields = asdict(chunk)
     return {"citation": chunk.citation, **{name: value for name, value in fields.items() if name not in _UNPUBLISHED}}
+
+
+def _corrected(snippets: Sequence[Mapping[str, object]]) -> Answer:
+    """Return what is told of an answer's question: the words that nothing was found by, and those looked for instead."""
+    return {"corrected": snippets[0]["corrected"]} if snippets and "corrected" in snippets[0] else {}
 
 
 def served_citations(hits: Sequence[Mapping[str, object]]) -> list[str]:

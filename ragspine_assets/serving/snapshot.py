@@ -15,6 +15,7 @@ from ragspine_assets.policy.lattice import Sensitivity, read_label
 from ragspine_assets.retrieval.embedding import EmbeddingBackend
 from ragspine_assets.retrieval.narrative_index import NarrativeIndex, servable_label
 from ragspine_assets.retrieval.narrative_link import NarrativeIndexRetriever
+from ragspine_assets.retrieval.question import read_filters
 from ragspine_assets.retrieval.rerank import TOP_N, ListwiseJudge
 from ragspine_assets.serving.chunk_table import PublishedChunks, map_table
 from ragspine_assets.serving.signing import TrustedKeys
@@ -37,6 +38,7 @@ from ragspine_assets.store.database import memory_database
 if TYPE_CHECKING:
     from ragspine_assets.index.analysis import AnalyzerName
     from ragspine_assets.index.lexical import LexicalIndex
+    from ragspine_assets.index.query import QueryTerm
     from ragspine_assets.index.snapshot_index import SnapshotIndex
     from ragspine_assets.retrieval.context import NodePostprocessor
     from ragspine_assets.retrieval.rewriting import QueryRewriter
@@ -252,6 +254,22 @@ class Snapshot:
             retry_without_filters=retry_without_filters,
             postprocessor=postprocessor,
         )
+
+    def asked(self, query: str, filters: Mapping[str, str] | None = None) -> list[QueryTerm]:
+        """Return what a query asks the index for, its words corrected from those of the chunks that have some values.
+
+        Args:
+            query: the question.
+            filters: values that fields must have; an empty one is none.
+
+        Raises:
+            QuestionError: a filter cannot be read.
+        """
+        from ragspine_assets.index.analysis import make_analyzer
+
+        analyzer = make_analyzer(cast("AnalyzerName", self.manifest.analyzer))
+        wanted = read_filters(filters, {})
+        return self._corpus.read(query, analyzer, wanted, servable_label(self.manifest.max_label))[0]
 
     def chunk(self, citation: str) -> StoredChunk | None:
         """Return the chunk that a citation ``{doc_id}@v{version}#c{seq}`` or a ``chunk_id`` names; None if not here."""

@@ -53,6 +53,15 @@ def test_a_context_keeps_its_budget_and_names_only_what_it_shows(local: Served) 
     assert local.http.post("/context", json={"query": "unheard"}).json()["context"] == "not found"
 
 
+def test_an_answer_tells_what_a_word_was_corrected_to_and_explains_it(local: Served) -> None:
+    told = local.http.post("/search", json={"query": "crnae", "explain": True}).json()
+    assert told["corrected"] == {"crnae": ["crane"]}
+    for snippet in told["snippets"]:
+        assert sum(term["score"] for term in snippet["explain"]["terms"]) == pytest.approx(snippet["scores"]["bm25"])
+    assert local.http.post("/context", json={"query": "crnae"}).json()["corrected"] == told["corrected"]
+    assert "corrected" not in local.http.post("/search", json={"query": "crane"}).json()
+
+
 def test_explain_adds_up_to_the_score(local: Served) -> None:
     found = local.http.post("/search", json={"query": "crane winter winter", "explain": True}).json()["snippets"]
     assert found
