@@ -223,10 +223,10 @@ class NarrativeIndex:
         allowed = corpus.allowed(filters, label)
         bm25 = np.zeros(len(corpus))
         rankings = []
-        corrected: dict[str, Sequence[str]] = {}
+        meant: dict[str, Sequence[str]] = {}
         for variant in variants:
             asked, others = corpus.read(variant, self._analyzer, filters, label)
-            corrected |= others
+            meant |= others
             scores = corpus.lexical.scores(asked)
             rankings.append(best(scores, None, allowed))
             np.maximum(bm25, scores, out=bm25)
@@ -244,7 +244,7 @@ class NarrativeIndex:
             order = order[np.sort(first)][:top_k]
         return [
             RetrievalResult(
-                corpus.chunks[position], bm25.item(position), cosine.item(position), fused.item(position), corrected
+                corpus.chunks[position], bm25.item(position), cosine.item(position), fused.item(position), meant
             )
             for position in order.tolist()
         ]
