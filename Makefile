@@ -17,7 +17,7 @@ export RAGSPINE_ALLOW_LOWER_LABELS := $(or $(ALLOW_LOWER_LABELS),$(RAGSPINE_ALLO
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run check ui serve test lint style types contracts suite bench e2e fuzz attack soak llm lock clean
+.PHONY: help adapters run check ui serve test lint style types contracts suite bench e2e fuzz attack soak llm lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -82,6 +82,10 @@ e2e: $(TESTABLE) ## drive the UI in a real browser (needs Debian's chromium), an
 	@$(call install,--require-hashes -r requirements/e2e.txt)
 	@E2E=1 $(BIN)/python -m pytest ragspine_assets_tests/e2e
 
+adapters: $(TESTABLE) ## the retrievers of LangChain, LlamaIndex and Haystack, with these frameworks
+	@$(call install,--require-hashes -r requirements/adapters.txt)
+	@$(BIN)/python -m pytest ragspine_assets_tests/adapters
+
 attack: $(TESTABLE) ## the collected attacks on a fresh service, in under five minutes
 	@PYTHONPATH=. $(BIN)/python scripts/attack.py
 
@@ -104,6 +108,7 @@ lock: ## write the hashed lists of packages anew from pyproject.toml (needs uv; 
 	@$(LOCK) requirements/build.in --extra ui --extra serve --extra mcp --extra llm --extra tokens --extra demo --extra dev \
 		-c requirements/llm.txt $(if $(UPGRADE),--upgrade) -o requirements/test.txt
 	@$(LOCK) --extra bench -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/bench.txt
+	@$(LOCK) --extra langchain --extra llama-index --extra haystack -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/adapters.txt
 	@$(subst pyproject.toml,requirements/e2e.in,$(LOCK)) -c requirements/test.txt $(if $(UPGRADE),--upgrade) -o requirements/e2e.txt
 
 clean: ## remove what setting up and testing left
