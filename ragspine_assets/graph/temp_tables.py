@@ -5,17 +5,19 @@ Every temporary table is called `gx_...`; none outlives the call that made it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import duckdb
 import pyarrow as pa
 
-from ragspine_assets.documents.citations import closed_citations
+from ragspine_assets.documents.citations import closed_citations, fold_path
 from ragspine_assets.natural_order import natural_key_sql
-from ragspine_assets.policy import Sensitivity, read_label
+from ragspine_assets.policy import Sensitivity, document_reference, read_label
 from ragspine_assets.store.arrow_tables import table_of
 from ragspine_assets.store.database import registered, transaction
+from ragspine_assets.store.references import setting
 
 __all__ = [
     "CITES_CLOSED",
@@ -33,6 +35,7 @@ __all__ = [
     "transaction",
 ]
 
+_REFERENCE = re.compile(r"(?<![0-9a-z])[0-9a-f]{12}(?![0-9a-z])")
 RESTRICTED_RANK = Sensitivity.RESTRICTED.rank
 
 FIRST_PLACE = f"list_concat({natural_key_sql('source_doc_id')}, {natural_key_sql('source_locator')})"
@@ -144,6 +147,15 @@ def stage_citations(
         )
         rows = con.execute(said).fetchall() if said else []
         citing = closed_citations((citation for (citation,) in rows if citation), known | closed, closed, guarded)
+        key = setting(con, "reference_key") if "store_setting" in tables else None
+        if key:
+            # What names such a document in reports names it here too: its reference.
+            digits = {document_reference(doc_id, bytes.fromhex(key))[4:] for doc_id in closed | guarded}
+            citing |= {
+                citation
+                for (citation,) in rows
+                if citation and not digits.isdisjoint(_REFERENCE.findall(fold_path(citation)))
+            }
     with registered(con, gx_citing_in=table_of({"citation": sorted(citing)}, pa.schema([("citation", pa.string())]))):
         con.execute(f"CREATE OR REPLACE TEMP TABLE {CITING} AS SELECT * FROM gx_citing_in")
 

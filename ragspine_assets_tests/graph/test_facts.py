@@ -9,6 +9,7 @@ import pytest
 
 from ragspine_assets.graph import Fact, FactsError, build_relation_graph, fact_table, facts_of, read_facts, write_facts
 from ragspine_assets.policy import DomainProfile
+from ragspine_assets.store.references import references
 from ragspine_assets_tests.documents.test_citations import CLOSED, SPELLINGS
 
 from .conftest import Store, fact
@@ -178,6 +179,18 @@ def test_facts_of_a_restricted_document_are_not_stored_however_they_spell_it(sto
     assert write_facts(store.con, fact_table(rows)).rows == 1
     # It is stored under the very id, so that a label that is raised later takes it along.
     assert store.con.execute("SELECT source_doc_id FROM fact").fetchall() == [("open.txt",)]
+
+
+@pytest.mark.parametrize("wrapped", ["{}", "{}#para1", "see {}", "{}@v1", "<{}>"])
+def test_facts_that_cite_the_reference_of_a_restricted_document_are_not_stored(store: Store, wrapped: str) -> None:
+    store.add("secret.txt", "text", label="RESTRICTED")
+    store.add("open.txt", "text")
+    name = references(store.con)
+    closed = wrapped.format(name("secret.txt"))
+    rows = [fact(closed), fact(closed.upper()), fact("open.txt"), fact("doc:0123456789ab")]
+    write_facts(store.con, fact_table(rows))
+    kept = store.con.execute("SELECT source_doc_id FROM fact ORDER BY ALL").fetchall()
+    assert kept == [("doc:0123456789ab",), ("open.txt",)]
 
 
 def test_a_spelling_of_its_own_does_not_make_a_confidential_document_internal(store: Store) -> None:
