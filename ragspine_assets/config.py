@@ -40,6 +40,7 @@ class Setting:
         default: its default, whose type is the setting's.
         meaning: what it decides, in a sentence, with its unit.
         least: the smallest number allowed.
+        most: the largest number allowed.
         above: the number that it must exceed.
         choices: the words allowed, where there are few.
         form: what a text must look like, where only whoever uses it can judge.
@@ -50,6 +51,7 @@ class Setting:
     default: Value
     meaning: str
     least: float | None = None
+    most: float | None = None
     above: float | None = None
     choices: tuple[str, ...] = ()
     form: str = ""
@@ -70,6 +72,8 @@ class Setting:
         if isinstance(self.default, str):
             return self.form or "a text"
         kind = "a whole number" if isinstance(self.default, int) else "a number"
+        if self.least is not None and self.most is not None:
+            return f"{kind} from {self.least:g} to {self.most:g}"
         if self.least is not None:
             return f"{kind} of at least {self.least:g}"
         return f"{kind} above {self.above:g}" if self.above is not None else kind
@@ -113,6 +117,7 @@ class Setting:
                 and not isinstance(value, bool)
                 and math.isfinite(value)
                 and (self.least is None or value >= self.least)
+                and (self.most is None or value <= self.most)
                 and (self.above is None or value > self.above)
             )
         if not right:
@@ -130,12 +135,13 @@ def _setting(
     meaning: str,
     *,
     least: float | None = None,
+    most: float | None = None,
     above: float | None = None,
     choices: tuple[str, ...] = (),
     form: str = "",
     secret: bool = False,
 ) -> T:
-    told = {"least": least, "above": above, "choices": choices, "form": form, "secret": secret}
+    told = {"least": least, "most": most, "above": above, "choices": choices, "form": form, "secret": secret}
     return field(default=default, metadata={"meaning": meaning, **told})
 
 
@@ -171,7 +177,7 @@ class ServiceConfig:
         DEFAULT_QUESTIONS, "Golden questions, CSV or TSV, that a release is judged by; empty for none."
     )
     quality_floor: float = _setting(
-        0.0, "Lowest nDCG@10 on them that a release may have to become current; 0 for none.", least=0
+        0.0, "Lowest nDCG@10 on them that a release may have to become current; 0 for none.", least=0, most=1
     )
     copies: str = _setting("", "Folder of the copies that `ragspine backup` makes; empty for one beside the store.")
     copies_keep: int = _setting(7, "How many copies are kept.", least=1)
@@ -220,7 +226,7 @@ class ServiceConfig:
     )
     clients: str = _setting(DEFAULT_CLIENTS, "Who may ask the service, TOML; without that file, this machine only.")
     serve_host: str = _setting("127.0.0.1", "Address that the service listens on.")
-    serve_port: int = _setting(8000, "Port that the service listens on.", least=0)
+    serve_port: int = _setting(8000, "Port that the service listens on.", least=0, most=65_535)
     serve_origins: str = _setting(
         "", "Addresses under which a proxy shows the service, separated by commas.", form=_ORIGINS
     )

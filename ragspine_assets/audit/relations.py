@@ -63,7 +63,8 @@ def audit_graph_isolation(store: ChunkStore) -> AuditResult:
             if is_restricted(label)
         }
         result.counts["RESTRICTED documents in the store"] = len(secret)
-        spells = spells_closed({doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}, secret)
+        known = {doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}
+        spells = spells_closed(known, secret, references(connection))
         for place, doc_id, n in connection.execute(
             f"SELECT place, doc_id, count(*) FROM ({_TRACES}) GROUP BY ALL ORDER BY ALL"
         ).fetchall():

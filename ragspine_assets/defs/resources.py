@@ -59,6 +59,7 @@ def of(setting: str, *, default: Value | None = None) -> Any:
     return Field(
         told.default if default is None else default,
         ge=told.least,
+        le=told.most,
         gt=told.above,
         description=told.meaning,
         json_schema_extra={"setting": setting},

@@ -104,12 +104,12 @@ def read_facts(source: Path | str) -> pa.Table:
             and not any(part.startswith((".", "~$")) for part in file.relative_to(path).parts)
         )
         names = [file.relative_to(path).as_posix() for file in files]
+    elif not path.exists() and path.suffix.lower() in ("", *_SUFFIXES):
+        raise FactsError(f"{path}: there is no such file or folder of facts. Set FACTS= (RAGSPINE_FACTS) to one.")
     elif path.suffix.lower() not in _SUFFIXES:
         raise FactsError(f"{path.name}: facts are read from a .csv or .parquet file or a folder of them")
     else:
         files, names = [path], [path.name]
-        if not path.is_file():
-            raise FactsError(f"{path}: there is no such file or folder of facts")
     tables = [_read_file(file, name) for file, name in zip(files, names, strict=True)]
     return _tidy(pa.concat_tables([FACT_SCHEMA.empty_table(), *tables]))
 

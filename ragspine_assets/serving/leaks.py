@@ -397,11 +397,19 @@ def _copies(connection: duckdb.DuckDBPyConnection, closed: set[str]) -> set[str]
     return set().union(*(owners for owners in hashes.values() if owners & closed))
 
 
-def spells_closed(known: Collection[str], closed: Collection[str]) -> Callable[[str], bool]:
+def spells_closed(
+    known: Collection[str], closed: Collection[str], refer: Callable[[str], str] | None = None
+) -> Callable[[str], bool]:
     """Return a test whether a citation names one of some closed documents, in whatever spelling (SPEC 5.2, 5.4).
 
     The very id of a known document, with or without version and place, names that document and no other.
+
+    Args:
+        known: the ids of all documents.
+        closed: those that must not be named.
+        refer: gives the reference by which reports call a document (``doc:`` and digits); it names the document too.
     """
+    called = {refer(doc_id).removeprefix("doc:") for doc_id in closed} if refer else set()
     ends: set[str] = set()
     for doc_id in closed:
         parts = _plain_path(doc_id).split("/")
@@ -416,6 +424,8 @@ def spells_closed(known: Collection[str], closed: Collection[str]) -> Callable[[
             if exact in known:
                 return exact in closed
         plain = _plain_path(citation)
+        if not called.isdisjoint(re.split(r"[^0-9a-z]+", plain.casefold())):
+            return True
         # A path begins where a part, a word or a quotation begins, and ends where a word does.
         starts = [0, *(match.end() for match in re.finditer(r"[^\w.-]", plain))]
         stops = [len(plain), *(match.start() for match in re.finditer(r"[^\w-]", plain))]
@@ -426,7 +436,8 @@ def spells_closed(known: Collection[str], closed: Collection[str]) -> Callable[[
 
 def _uncited(connection: duckdb.DuckDBPyConnection, query: str, closed: set[str]) -> Iterator[str]:
     """Yield what facts say, but of those whose source or locator names a closed document."""
-    spells = spells_closed({doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}, closed)
+    known = {doc_id for (doc_id,) in connection.execute(KNOWN).fetchall()}
+    spells = spells_closed(known, closed, references(connection))
     rows = _rows(connection, query)
     while batch := list(islice(rows, _JOINED)):
         yield "\n".join(value for row in batch if not (spells(row[0]) or spells(row[1])) for value in row if value)

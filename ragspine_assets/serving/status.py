@@ -93,6 +93,8 @@ def _ask_store(path: Path, manifest: Manifest | None, published: datetime | None
             problems = connection.execute(_PROBLEMS, {"labels": labels}).fetchall()[0][0]
     except StoreBusyError:
         return "in use by a run", None, None
-    except (StoreError, duckdb.Error) as error:
+    except StoreError as error:
+        return str(error), None, None
+    except duckdb.Error as error:
         return f"cannot be read ({type(error).__name__})", None, None
     return "ready", waiting, problems

@@ -322,6 +322,10 @@ def _unopened(path: Path, error: duckdb.Error) -> StoreError:
     known = engine_error(error, path)
     if isinstance(known, DamagedStoreError) or (known and _NOT_OURS.search(str(error))):
         return known
+    if path.is_dir():
+        return StoreError(
+            f"The store {path} is a folder. Name a file, such as {path / 'ragspine.duckdb'}, with STORE=."
+        )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         return StoreError(
             f"The store {path} cannot be written by this user. Change its permissions or choose another STORE=."

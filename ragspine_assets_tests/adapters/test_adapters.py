@@ -18,18 +18,20 @@ Found = list[tuple[str, dict[str, object]]]
 
 
 def langchain(snapshot: Snapshot, query: str, **given: object) -> Found:
-    made = pytest.importorskip("ragspine_assets.adapters.langchain").RagspineRetriever(snapshot=snapshot, **given)
+    made = pytest.importorskip("ragspine_assets.adapters.langchain_retriever").RagspineRetriever(
+        snapshot=snapshot, **given
+    )
     return [(document.page_content, document.metadata) for document in made.invoke(query)]
 
 
 def llama_index(snapshot: Snapshot, query: str, **given: object) -> Found:
-    made = pytest.importorskip("ragspine_assets.adapters.llama_index").RagspineRetriever(snapshot, **given)
+    made = pytest.importorskip("ragspine_assets.adapters.llama_index_retriever").RagspineRetriever(snapshot, **given)
     return [(node.node.get_content(), node.node.metadata) for node in made.retrieve(query)]
 
 
 def haystack(snapshot: Snapshot, query: str, **given: object) -> Found:
     library = pytest.importorskip("haystack")
-    adapter = pytest.importorskip("ragspine_assets.adapters.haystack")
+    adapter = pytest.importorskip("ragspine_assets.adapters.haystack_retriever")
     pipeline = library.Pipeline()
     pipeline.add_component("found", adapter.RagspineRetriever(path=str(snapshot.path), **given))
     again = library.Pipeline.loads(pipeline.dumps(), allowed_modules=[adapter.__name__])

@@ -46,3 +46,11 @@ def test_a_fact_that_cites_a_closed_document_explains_nothing(pipeline: Pipeline
         told = "".join(leaks._uncited(connection, "SELECT source_doc_id, source_locator FROM fact", {"hr/pay.txt"}))
     assert "open.txt" in told
     assert "Pay" not in told
+
+
+@pytest.mark.parametrize(
+    "citation", ["doc:0123456789ab", "DOC:0123456789AB@v1#c0", "(doc:0123456789ab)", "0123456789ab#para1"]
+)
+def test_the_reference_of_a_closed_document_names_it(citation: str) -> None:
+    assert leaks.spells_closed(KNOWN, {CLOSED}, lambda _: "doc:0123456789ab")(citation)
+    assert not leaks.spells_closed(KNOWN, {CLOSED}, lambda _: "doc:ba9876543210")(citation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from haystack import Document, component, default_from_dict, default_to_dict  # pyright: ignore[reportMissingImports]
 
@@ -35,7 +35,7 @@ class RagspineRetriever:
         return default_to_dict(self, **self._given)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> RagspineRetriever:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Return the component that was saved."""
         return default_from_dict(cls, data)
 
